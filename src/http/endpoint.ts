@@ -88,7 +88,7 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   /** Media type of the response, if not JSON; the handler then returns an HttpResponse. */
   produces?: string;
   headers?: Readonly<Record<string, string>>;
-  /** Which pages of other origins may read the response; none by default. */
+  /** Which pages of other origins may read the response; by default none, or those of the embed token. */
   cors?: Cors;
   /** The scope that an embed token needs. */
   scope?: EmbedScope;
@@ -196,6 +196,7 @@ export function endpoint<
     ...(SHAPE as object),
     ...DEFAULTS,
     stores: given.emits?.some((action) => !ENDING_ACTIONS.has(action)) ?? false,
+    ...(given.access === "embed.use" && { cors: "embed" as const }),
     ...given,
     name: route,
     method,

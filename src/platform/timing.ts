@@ -1,6 +1,4 @@
-// Waiting for a time, for work within a time, and limiting how often something is done.
-
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+// Waiting for work within a time, and limiting how often something is done.
 
 /** Resolves with the work's result, or with undefined if it takes longer. Keeps no process running. */
 export async function atMost<T>(ms: number, work: Promise<T> | undefined): Promise<T | undefined> {

@@ -4,12 +4,12 @@ import { verifyDueChains } from "../domain/audit/chain-verification.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
 import { reapLogins } from "../domain/auth/retention.ts";
 import type { Services } from "../domain/core/context.ts";
-import { deleteInPieces } from "../domain/core/record.ts";
 import { fillKeyCreators } from "../domain/keys/creators.ts";
 import { runKeyPolicies } from "../domain/key-policy/job.ts";
 import { maintainEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { runDueQuickCheck } from "../domain/health/quick-check.ts";
 import { reapIdempotency, recountIdempotency } from "../domain/idempotency/claims.ts";
+import { reapReplays } from "../domain/idempotency/replays.ts";
 import { flushCounters, reapSavedCounters } from "../domain/limits/ratelimit.ts";
 import { saveSteadyLag } from "../domain/limits/steady-lag.ts";
 import { pushUsage } from "../domain/metering/push.ts";
@@ -24,7 +24,6 @@ import { reapLastUses } from "../domain/usage/last-use.ts";
 import { foldJournal } from "../domain/series/fold.ts";
 import { reapSeries } from "../domain/series/retention.ts";
 import { reapUsage } from "../domain/usage/usage.ts";
-import { reapIdempotencyReplays } from "../store/queries/idempotency-replays.ts";
 import { PRESENCE_EVERY_MS, recordPresence } from "../domain/nodes/presence.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
 
@@ -53,9 +52,6 @@ const buildIndexes = async ({ store, shutdown, log, settings }: Services) => {
   const built = await store.buildIndexes(shutdown.signal);
   if (built.length > 0) log.info("missing indexes built", { indexes: built.join(" ") });
 };
-
-const reapReplays = (services: Services) =>
-  deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
 
 export const jobs = [
   { name: "mail", everyMs: 5 * SECOND_MS, runsOn: "leader", run: deliverDue },

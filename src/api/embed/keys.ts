@@ -31,7 +31,6 @@ import { ApiKey, MintedApiKey, QuotaBalance, RotatedApiKey, ScopeCatalogue } fro
 export const embedSessionShow = endpoint("GET /v1/embed/session", {
   summary: "What the token grants: project, environment, tenant, scopes and remaining lifetime.",
   access: "embed.use",
-  cors: "embed",
   output: z.strictObject({
     object: z.literal("embed_session"),
     project: z.strictObject({ id: Uuid, name: z.string(), slug: z.string() }),
@@ -57,7 +56,6 @@ export const embedKeysList = endpoint("GET /v1/embed/keys", {
   summary: "List the tenant's keys, newest first.",
   access: "embed.use",
   scope: "keys:read",
-  cors: "embed",
   query: z.strictObject({
     include_revoked: Flag.default("false").describe("also list revoked keys"),
     limit: z.int().min(1).max(100).default(50).describe("keys to list"),
@@ -71,7 +69,6 @@ export const embedKeysCreate = endpoint("POST /v1/embed/keys", {
   summary: "Create a key for the tenant. The key is shown only in this response.",
   access: "embed.use",
   scope: "keys:write",
-  cors: "embed",
   idempotent: true,
   body: z.strictObject({ name: Name.optional(), scopes: Scopes.optional() }),
   output: MintedApiKey,
@@ -85,7 +82,6 @@ export const embedKeysRotate = endpoint("POST /v1/embed/keys/{id}/rotate", {
   summary: "Rotate a key. The old one keeps working for overlap_hours.",
   access: "embed.use",
   scope: "keys:write",
-  cors: "embed",
   idempotent: true,
   params: ById,
   body: z.strictObject({ overlap_hours: OverlapHours.default(24) }),
@@ -106,7 +102,6 @@ export const embedKeysRevoke = endpoint("POST /v1/embed/keys/{id}/revoke", {
   summary: "Revoke a key. Repeating it has no effect.",
   access: "embed.use",
   scope: "keys:write",
-  cors: "embed",
   params: ById,
   body: z.strictObject({ reason: Reason.optional() }),
   output: ApiKey,
@@ -119,7 +114,6 @@ export const embedKeysUsage = endpoint("GET /v1/embed/keys/{id}/usage", {
   summary: "Requests and errors of a key per UTC day, oldest first.",
   access: "embed.use",
   scope: "keys:read",
-  cors: "embed",
   params: ById,
   query: UsageDays,
   output: Usage,
@@ -131,7 +125,6 @@ export const embedQuotasList = endpoint("GET /v1/embed/quotas", {
   summary: "Show what is left of the tenant's quotas.",
   access: "embed.use",
   scope: "keys:read",
-  cors: "embed",
   output: z.strictObject({
     object: z.literal("list"),
     data: z.array(

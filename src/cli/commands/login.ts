@@ -31,6 +31,7 @@ import {
   readStdin,
   type OutputOptions,
 } from "../ui/output.ts";
+import { readSecret } from "../ui/secret.ts";
 
 type LoginOptions = OutputOptions & {
   url?: string;
@@ -92,7 +93,7 @@ async function login(options: LoginOptions): Promise<void> {
 }
 
 async function loginWithKey(url: string, options: LoginOptions): Promise<Profile> {
-  const given = options.secretKey ?? (isTerminal() ? await prompt("Secret key") : undefined);
+  const given = options.secretKey ?? (isTerminal() ? await readSecret("Secret key") : undefined);
   if (!given) throw new ExitError("No credential given. Use --email or --secret-key.", 2);
   const secret_key = given === "-" ? await readStdin() : given;
   const target: Target = { url, bearer: secret_key, ...credential(secret_key, "--secret-key") };
@@ -116,15 +117,10 @@ function lacksPermission({ status, text }: ApiResponse): boolean {
 async function loginWithPassword(url: string, email: string, options: LoginOptions): Promise<Profile> {
   if (!options.passwordStdin && !isTerminal())
     throw new ExitError("Cannot prompt for the password without a terminal. Use --password-stdin.", 2);
-  const password = options.passwordStdin ? await readStdin() : await prompt("Password");
+  const password = options.passwordStdin ? await readStdin() : await readSecret("Password");
   const body = { email, password, ...(options.workspaceId && { workspace_id: options.workspaceId }) };
   const session = await fetchJson({ url, bearer: null }, "POST /v1/auth/sessions", { body });
   return { url, session_token: session.token, about: session.user.email };
-}
-
-async function prompt(message: string): Promise<string> {
-  const { askPassword } = await import("../ui/prompts.ts");
-  return askPassword(message);
 }
 
 async function logout(options: OutputOptions & { profile?: string }): Promise<void> {

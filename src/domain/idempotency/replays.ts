@@ -2,8 +2,11 @@
 // under the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
 // (docs/design/0006-idempotency-fencing.md).
 import { fail } from "../../kernel/errors.ts";
-import { insertReplay, replayByKey } from "../../store/queries/idempotency-replays.ts";
+import { insertReplay, reapIdempotencyReplays, replayByKey } from "../../store/queries/idempotency-replays.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
+import type { Store } from "../../store/store.ts";
+import type { Clock } from "../core/clock.ts";
+import { deleteInPieces } from "../core/record.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -67,4 +70,8 @@ export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unkn
     created_at: now,
     expires_at: now + REPLAY_MS,
   });
+}
+
+export function reapReplays(services: { readonly store: Store; readonly clock: Clock }): Promise<number> {
+  return deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
 }

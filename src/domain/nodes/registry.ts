@@ -1,5 +1,6 @@
 // Records which nodes poll the feed and which policy version each has acknowledged. Polls never wait for the database:
 // reports are collected and written in batches, and only when they change something.
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -7,7 +8,7 @@ import { DAY_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
-import { atMost, sleep } from "../../platform/timing.ts";
+import { atMost } from "../../platform/timing.ts";
 import type { Store } from "../../store/store.ts";
 import { nodesByKeys } from "../../store/queries/nodes.ts";
 import type { Clock } from "../core/clock.ts";

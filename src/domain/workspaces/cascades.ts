@@ -2,9 +2,9 @@
 // would hold every other writer for its length: then they are counted before, that transaction corrects their number by
 // what has changed since and only stores that they are revoked, which every reader respects from that commit on, and a
 // job marks the rows in pieces. Nodes take a new snapshot.
+import { setTimeout as sleep } from "node:timers/promises";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
-import { sleep } from "../../platform/timing.ts";
 import {
   countWorkingKeys,
   dropCascade,

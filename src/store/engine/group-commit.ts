@@ -2,9 +2,9 @@
 // is durable. A failing job rolls back alone. Owners take turns: a group has jobs of each that waits. Sequence and
 // reasons: docs/design/0001-durable-group-commit.md.
 import { randomInt } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
-import { sleep } from "../../platform/timing.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";

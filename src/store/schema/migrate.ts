@@ -2,8 +2,8 @@
 // all pending migrations in one transaction. Refuses a database with a changed history or a newer schema. `create index
 // concurrently` is the exception: PostgreSQL builds such an index after the transaction, while other processes write.
 import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
-import { sleep } from "../../platform/timing.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/tx.ts";
 import { MIGRATION_LOCK } from "../postgres/advisory-locks.ts";

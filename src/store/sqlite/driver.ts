@@ -1,10 +1,10 @@
 // SQLite: one writer and one reader connection on the main thread; durability by our own fdatasync of the -wal file.
 // Caution: COMMIT with synchronous=NORMAL is visible but not durable. No response may be sent before sync() resolves.
 import { statSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { fail } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
-import { sleep } from "../../platform/timing.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/tx.ts";
 import type { OnProgress } from "../progress.ts";

@@ -5,16 +5,8 @@ import type { RouteOutput } from "../../../client.ts";
 import { sendRequest } from "../../api/generated.ts";
 import { targetFlags, type TargetOptions } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
-import {
-  ExitError,
-  examples,
-  isTerminal,
-  outputFlags,
-  printResult,
-  readStdin,
-  table,
-  type OutputOptions,
-} from "../../ui/output.ts";
+import { ExitError, examples, outputFlags, printResult, table, type OutputOptions } from "../../ui/output.ts";
+import { readSecret } from "../../ui/secret.ts";
 
 type LookupOptions = TargetOptions & OutputOptions & { scopes?: string[]; projectId?: string; ip?: string };
 
@@ -36,7 +28,7 @@ export function addLookupCommand(key: Command): void {
 async function lookup(args: readonly string[], options: LookupOptions): Promise<void> {
   if (args.length > 0)
     throw new ExitError("A key must not be an argument: process lists show those. Pass it on standard input.", 2);
-  const key = (isTerminal() ? await askKey() : await readStdin()).trim();
+  const key = (await readSecret("Key")).trim();
   if (!key) throw new ExitError("No key. Pass it on standard input.", 2);
   const { scopes, projectId, ip } = options;
   const body = { key, ...(scopes && { scopes }), ...(projectId && { project_id: projectId }), ...(ip && { ip }) };
@@ -44,11 +36,6 @@ async function lookup(args: readonly string[], options: LookupOptions): Promise<
   const found = JSON.parse(text) as Lookup;
   printResult(options, { json: found, quiet: found.record?.id ?? "", human: describe(found) });
   if (found.admitted !== true) throw new ExitError("A verifier does not admit this key.", 1);
-}
-
-async function askKey(): Promise<string> {
-  const { askPassword } = await import("../../ui/prompts.ts");
-  return askPassword("Key");
 }
 
 function describe({ kind, env, display_prefix, record, project, tenant, admitted, reasons, nodes }: Lookup): string {

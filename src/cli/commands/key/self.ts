@@ -4,15 +4,8 @@ import type { Command } from "commander";
 import { ApiError, fetchJson, type Target } from "../../api/request.ts";
 import { DEFAULT_URL } from "../../api/target.ts";
 import { recordTable } from "../../ui/format.ts";
-import {
-  ExitError,
-  examples,
-  isTerminal,
-  outputFlags,
-  printResult,
-  readStdin,
-  type OutputOptions,
-} from "../../ui/output.ts";
+import { ExitError, examples, outputFlags, printResult, type OutputOptions } from "../../ui/output.ts";
+import { readSecret } from "../../ui/secret.ts";
 
 type SelfOptions = OutputOptions & {
   url?: string;
@@ -25,14 +18,9 @@ type SelfOptions = OutputOptions & {
 const WAIT_MS = 45_000;
 
 async function targetOf({ url }: SelfOptions): Promise<Target> {
-  const bearer = process.env.KEYRACK_API_KEY || (isTerminal() ? await askKey() : (await readStdin()).trim());
+  const bearer = process.env.KEYRACK_API_KEY || (await readSecret("API key")).trim();
   if (!bearer) throw new ExitError("No API key. Set KEYRACK_API_KEY, or pass the key on standard input.", 2);
   return { url: url ?? process.env.KEYRACK_URL ?? DEFAULT_URL, bearer };
-}
-
-async function askKey(): Promise<string> {
-  const { askPassword } = await import("../../ui/prompts.ts");
-  return askPassword("API key");
 }
 
 function addVerb(self: Command, verb: string, description: string, quiet: string): Command {
