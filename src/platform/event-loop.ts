@@ -1,4 +1,5 @@
 // Yields to the event loop, so that long work lets other requests run in between.
+import { chunked } from "../kernel/chunks.ts";
 
 /** Resolves after the events that are already due: requests that arrived, reads that ended. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -22,5 +23,18 @@ export class LoopShare {
     if (!this.isDue) return;
     await yieldToEventLoop();
     this.#since = performance.now();
+  }
+}
+
+/** Calls `work` with some of the items at a time, in order: as many as hold the event loop for a few milliseconds. */
+export async function forPieces<T>(
+  items: readonly T[],
+  size: number,
+  work: (some: T[]) => Promise<unknown>,
+): Promise<void> {
+  const loop = new LoopShare();
+  for (const some of chunked(items, size)) {
+    await work(some);
+    await loop.yieldIfDue();
   }
 }

@@ -2,9 +2,11 @@
 import type { BulkAction } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
+import { chunked } from "../../kernel/chunks.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { MIB } from "../../kernel/sizes.ts";
+import { forPieces, LoopShare } from "../../platform/event-loop.ts";
 import {
   capExpiries,
   changeKeys,
@@ -31,6 +33,8 @@ import { keyRotated, rotatedRows } from "./key-rotation.ts";
 
 /** Bytes of keys that one commit copies: more would hold every other writer. */
 const ROTATED_BYTES = MIB;
+/** Keys that one statement changes, and that are read at once: a key may have 64 KiB, and a change rewrites its row. */
+const KEYS_AT_ONCE = 25;
 
 export type ChangedKey = {
   id: string;
@@ -84,10 +88,14 @@ export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, respond: (chan
   });
 }
 
-function stillEligible(tx: Tx, { selection, keys }: Page): Promise<BulkKey[]> {
-  if (keys.length === 0) return Promise.resolve([]);
-  const ids = keys.map(({ id }) => id);
-  return eligibleKeys(tx, { ...selection, ids }, { after: null, upTo: null }, ids.length);
+/** In the order of the page, which is theirs. */
+async function stillEligible(tx: Tx, { selection, keys }: Page): Promise<BulkKey[]> {
+  const found: BulkKey[] = [];
+  await forPieces(keys, KEYS_AT_ONCE, async (some) => {
+    const ids = some.map(({ id }) => id);
+    found.push(...(await eligibleKeys(tx, { ...selection, ids }, { after: null, upTo: null }, ids.length)));
+  });
+  return found;
 }
 
 type Done = PageChange & { events: [Event, ...Event[]] };
@@ -109,7 +117,7 @@ async function capPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Promis
   for (const { project_id, version: policy_version } of versions) {
     const ids = keys.filter((key) => key.project_id === project_id).map(({ id }) => id);
     const life = { ms: lifeOf(project_id), earliest, policy_version };
-    await capExpiries(tx, { workspace_id, project_id, ids }, life);
+    await forPieces(ids, KEYS_AT_ONCE, (some) => capExpiries(tx, { workspace_id, project_id, ids: some }, life));
   }
   const eventOf = ({ id, env, project_id, created_at, expires_at }: BulkKey): Event => {
     const capped = formatTimestamp(Math.max(created_at + lifeOf(project_id), earliest));
@@ -129,7 +137,8 @@ async function switchPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Pro
   const versions = await bumpProjects(tx, keys, action === "revoke" ? {} : { uses: CAP.disabled });
   for (const { project_id, version: policy_version } of versions) {
     const ids = keys.filter((key) => key.project_id === project_id).map(({ id }) => id);
-    await changeKeys(tx, { workspace_id, project_id, ids }, { ...columnsOf(action, now, reason), policy_version });
+    const change = { ...columnsOf(action, now, reason), policy_version };
+    await forPieces(ids, KEYS_AT_ONCE, (some) => changeKeys(tx, { workspace_id, project_id, ids: some }, change));
   }
   const eventOf = ({ id, env }: BulkKey): Event => {
     const payload = action === "enable" ? { env, bulk_id } : { env, reason, bulk_id };
@@ -167,8 +176,7 @@ async function rotatePage(
   minted: Minted,
 ): Promise<Done> {
   const { workspace_id } = ctx.actor;
-  const found = await Promise.all(keys.map(({ id }) => keyById.first(tx, { workspace_id, id })));
-  const rows = withinBytes(found.filter((row) => row !== undefined));
+  const { rows, isCut } = await readWithin(tx, workspace_id, keys);
   const versions = await bumpProjects(tx, rows);
   const versionOf = new Map(versions.map(({ project_id, version }) => [project_id, version]));
   const policyOf = await policiesOf(tx, rows);
@@ -178,11 +186,13 @@ async function rotatePage(
     const rows = rotatedRows(ctx, row, credential, { overlap_hours, policy_version, policy: policyOf(row) });
     return { row, text: credential.text, ...rows };
   });
-  await Promise.all(rotated.map(({ previous }) => shortenKey.run(tx, previous)));
-  await insertMeteredKey.insertMany(
-    tx,
-    rotated.map(({ successor }) => successor),
-  );
+  await forPieces(rotated, KEYS_AT_ONCE, async (some) => {
+    await Promise.all(some.map(({ previous }) => shortenKey.run(tx, previous)));
+    await insertMeteredKey.insertMany(
+      tx,
+      some.map(({ successor }) => successor),
+    );
+  });
   const events = rotated.map(({ row, successor }): Event => {
     const { payload, ...event } = keyRotated(row, successor, overlap_hours);
     return { ...event, payload: { ...payload, bulk_id } };
@@ -190,7 +200,7 @@ async function rotatePage(
   const data = rotated.map(({ row, successor, text }) => {
     return { ...viewBulkKey(row), successor_id: successor.id, key: text };
   });
-  return { data, versions, next: rows.length < found.length ? (rows.at(-1) ?? null) : next, events };
+  return { data, versions, next: isCut ? (rows.at(-1) ?? null) : next, events };
 }
 
 /** The rules for the life of keys, of each project and tenant read once. */
@@ -206,12 +216,19 @@ async function policiesOf(tx: Tx, rows: readonly ApiKeyRow[]): Promise<(row: Api
     keyPolicyOf(projects.get(project_id) as ProjectRow, plans.get(tenant_id) ?? null);
 }
 
-/** The first rows that fit; at least one. */
-function withinBytes(rows: readonly ApiKeyRow[]): ApiKeyRow[] {
+/** Reads the first keys that fit; at least one. */
+async function readWithin(tx: Tx, workspace_id: string, keys: readonly BulkKey[]) {
+  const rows: ApiKeyRow[] = [];
+  const loop = new LoopShare();
   let bytes = 0;
-  const over = rows.findIndex(({ meta, scopes, rate_limits }) => {
-    bytes += meta.length + scopes.length + (rate_limits?.length ?? 0);
-    return bytes > ROTATED_BYTES;
-  });
-  return over < 0 ? [...rows] : rows.slice(0, Math.max(1, over));
+  for (const some of chunked(keys, KEYS_AT_ONCE)) {
+    const found = await Promise.all(some.map(({ id }) => keyById.first(tx, { workspace_id, id })));
+    for (const row of found.filter((each) => each !== undefined)) {
+      bytes += Buffer.byteLength(row.meta) + Buffer.byteLength(row.scopes) + Buffer.byteLength(row.rate_limits ?? "");
+      if (bytes > ROTATED_BYTES && rows.length > 0) return { rows, isCut: true };
+      rows.push(row);
+    }
+    await loop.yieldIfDue();
+  }
+  return { rows, isCut: false };
 }

@@ -6,6 +6,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 import { timeOfUuid } from "../../kernel/ids.ts";
+import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countEligible,
   eligibleKeys,
@@ -77,6 +78,7 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
   const { matched, keys, next } = await readPage(ctx, selection, run.after, async (on) => {
     const count = bulk.cursor === undefined ? await countMatches(on, selection, expect) : null;
+    await yieldToEventLoop();
     return { matched: count, ...(await findPage(on, selection, run.after, limit)) };
   });
   const bulk_id = bulk.bulk_id ?? run.bulk_id;

@@ -1,6 +1,6 @@
 // Builds the pages of the policy feed as serialised JSON. Every read yields to the event loop: a page may hold 100,000
 // keys.
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
+import { forPieces, yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
@@ -25,6 +25,8 @@ const KEEP_EXPIRED_MS = 24 * HOUR_MS;
 export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
 /** Keys or changes per read: neither memory nor a turn of the event loop holds a whole page of them. */
 export const CHUNK_KEYS = 500;
+/** Entries that are joined at once. */
+const ENTRIES_JOINED = 50;
 
 type PageEnd = { staleAt: number; last: string | null; countIfUncut: number | null };
 type Changes = { version: number; changes: Change[]; isCut: boolean };
@@ -64,9 +66,9 @@ export class PageBuilder {
     const countIfUncut = isCut && limit < settings.snapshot_max_keys ? null : changes.length;
     const staleAt = next.changed_at + DELTA_AGE_MAX_MS + 1;
     const open = await this.#open("policy_delta", { since, version });
-    const text = `${open},"changes":[${changes.map(({ entry }) => entry).join(",")}]}`;
+    const chunks = [Buffer.from(`${open},"changes":[`), ...(await joined(changes)), Buffer.from("]}")];
     const tag = isCut ? cutTagOf(this.#head, this.#filter, version) : tagOf("delta", this.#head, this.#filter, version);
-    return pageOf(tag, [Buffer.from(text)], { staleAt, last: null, countIfUncut });
+    return pageOf(tag, chunks, { staleAt, last: null, countIfUncut });
   }
 
   async snapshot(start: Cursor, limit: number): Promise<Page> {
@@ -173,6 +175,20 @@ export class PageBuilder {
     const following = await snapshotChunk(store.read, { ...selection, after: keys.last, limit: 1 });
     return { ...keys, more: following.n > 0 };
   }
+}
+
+/** Their entries with commas in between. */
+async function joined(changes: readonly Change[]): Promise<Buffer[]> {
+  const chunks: Buffer[] = [];
+  await forPieces(changes, ENTRIES_JOINED, async (some) => {
+    if (chunks.length > 0) chunks.push(COMMA);
+    const parts = some.flatMap(({ entry }, i) => {
+      const bytes = typeof entry === "string" ? Buffer.from(entry) : entry;
+      return i === 0 ? [bytes] : [COMMA, bytes];
+    });
+    chunks.push(Buffer.concat(parts));
+  });
+  return chunks;
 }
 
 function bytesOf(changes: readonly Change[]): number {

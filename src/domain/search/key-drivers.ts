@@ -21,7 +21,7 @@ const LEADS_MAX = 5;
 const NO_KEYS = -1;
 
 /** Keys in the order of a state or of their creation. */
-export function byState(read: Reader, walk: Walk, accepts: (key: WalkedTexts) => boolean): Keys {
+export function byState(read: Reader, walk: Walk, accepts: (key: WalkedTexts) => boolean = () => true): Keys {
   return {
     shape: ["number", "string"],
     read: async (position, limit) => {
@@ -53,9 +53,9 @@ export function byTerm(read: Reader, walk: Walk, terms: Terms, accepts: Accepts)
 }
 
 /** Keys with a scope. Their positions have no term: it is always the scope, which may be too long for a cursor. */
-export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: WalkedTexts) => boolean): Keys {
+export function byScope(read: Reader, walk: Walk, scope: string): Keys {
   const terms = { kinds: kindsOf(walk.env, "scope"), from: scope, below: `${scope}\u0001`, direction: "asc" } as const;
-  const keys = byTerm(read, walk, terms, (key, term) => term === scope && accepts(key));
+  const keys = byTerm(read, walk, terms, (_key, term) => term === scope);
   const withoutTerm = ([, ...place]: Position): Position => place;
   return {
     shape: keys.shape.slice(1),
@@ -72,9 +72,9 @@ export function byScope(read: Reader, walk: Walk, scope: string, accepts: (key: 
  * By the word with the fewest matches, of the longest ones. Positions begin with its number: it stays the same on the
  * pages of a list.
  */
-export function byWords(read: Reader, walk: Walk, words: readonly string[], accepts: Accepts): Keys {
+export function byWords(read: Reader, walk: Walk, words: readonly string[]): Keys {
   const longest = words.slice(0, LEADS_MAX);
-  const leads = longest.map((lead) => byLead(read, walk, words, lead, accepts));
+  const leads = longest.map((lead) => byLead(read, walk, words, lead));
   return {
     shape: ["number", ...(leads[0]?.shape ?? [])],
     read: async (position, limit) => {
@@ -106,14 +106,13 @@ async function rarest(read: Reader, { workspace_id, env }: Walk, words: readonly
  * Keys that match by their own texts first, then those that match by their tenant. A key appears once, at its first
  * match.
  */
-function byLead(read: Reader, walk: Walk, words: readonly string[], lead: string, accepts: Accepts): Keys {
-  const isMatch = (key: WalkedTexts, term: string): boolean =>
-    matchesAll(words, [...ownWords(key), ...wordsOfTenant(key)]) && accepts(key, term);
+function byLead(read: Reader, walk: Walk, words: readonly string[], lead: string): Keys {
+  const isMatch = (key: WalkedTexts): boolean => matchesAll(words, [...ownWords(key), ...wordsOfTenant(key)]);
   const terms = { kinds: kindsOf(walk.env, "word"), ...termsFrom(lead), direction: "asc" } as const;
-  const own = byTerm(read, walk, terms, (key, term) => firstMatch(ownWords(key), lead) === term && isMatch(key, term));
+  const own = byTerm(read, walk, terms, (key, term) => firstMatch(ownWords(key), lead) === term && isMatch(key));
   const ofTenants = byTenants(read, walk, lead, (key, term) => {
     const isOwn = firstMatch(ownWords(key), lead) !== undefined;
-    return !isOwn && firstMatch(wordsOfTenant(key), lead) === term && isMatch(key, term);
+    return !isOwn && firstMatch(wordsOfTenant(key), lead) === term && isMatch(key);
   });
   return concatKeys(own, ofTenants);
 }

@@ -107,6 +107,7 @@ async function walkOf({ services, actor }: Ctx<Vendor>, search: KeySearch): Prom
     project_id: search.project_id,
     tenant_id: search.tenant_id,
     env: visibleEnv(actor, search.env),
+    scope: search.scope,
     set: setOf(search),
     now,
     until: now + (search.within_days ?? EXPIRING_DAYS) * DAY_MS,
@@ -120,46 +121,38 @@ async function walkOf({ services, actor }: Ctx<Vendor>, search: KeySearch): Prom
 async function driverOf(ctx: Ctx<Vendor>, search: KeySearch, walk: Walk): Promise<Keys | undefined> {
   const { read } = ctx.services.store;
   const { q, scope, sort, state } = search;
-  const hasScope = ({ scopes }: WalkedTexts): boolean =>
-    scope === undefined || (JSON.parse(scopes) as string[]).includes(scope);
   const text = q === undefined ? undefined : parseKeySearch(q);
   const isIdle = walk.usedBefore !== null && (state === undefined || state === "idle") && sort === undefined;
   const isText = text !== undefined && text.kind !== "id";
   const isIndexed = isText || isIdle || sort === "name" || sort === "last_used_at" || scope !== undefined;
   if (isIndexed) await requireIndexed(ctx, walk.env ?? (text?.kind === "prefix" ? text.env : undefined));
-  if (text) return searchDriver(read, walk, text, hasScope);
+  if (text) return searchDriver(read, walk, text);
   if (sort === "name") {
     const terms = { kinds: kindsOf(walk.env, "name"), ...termsFrom(""), direction: "asc" } as const;
-    return byTerm(read, walk, terms, (key, term) => key.name !== null && nameTerm(key.name) === term && hasScope(key));
+    return byTerm(read, walk, terms, (key, term) => key.name !== null && nameTerm(key.name) === term);
   }
   if (sort === "last_used_at" || isIdle) {
     const below = isIdle ? dayTerm((walk.usedBefore as number) + DAY_MS) : LAST_DAY;
     const terms = { kinds: kindsOf(walk.env, "used"), from: "", below, direction: isIdle ? "asc" : "desc" } as const;
-    return byTerm(read, walk, terms, (key, term) => usedTerm(key) === term && hasScope(key));
+    return byTerm(read, walk, terms, (key, term) => usedTerm(key) === term);
   }
-  if (scope !== undefined && state === undefined && sort === undefined) return byScope(read, walk, scope, hasScope);
-  return byState(read, walk, hasScope);
+  if (scope !== undefined && state === undefined && sort === undefined) return byScope(read, walk, scope);
+  return byState(read, walk);
 }
 
 type Reads = Parameters<typeof byState>[0];
 
-async function searchDriver(
-  read: Reads,
-  walk: Walk,
-  text: SearchText,
-  accepts: (key: WalkedTexts) => boolean,
-): Promise<Keys | undefined> {
-  if (text.kind === "words") return byWords(read, walk, text.words, accepts);
+async function searchDriver(read: Reads, walk: Walk, text: SearchText): Promise<Keys | undefined> {
+  if (text.kind === "words") return byWords(read, walk, text.words);
   if (text.kind === "id") {
     const [key] = await keyTexts(read, walk, [text.id]);
-    const isFound = key !== undefined && key.belongs === 1 && accepts(key);
-    if (key) return isFound ? justOne(key) : undefined;
+    if (key) return key.belongs === 1 ? justOne(key) : undefined;
     if (walk.tenant_id !== undefined && walk.tenant_id !== text.id) return undefined;
-    return byState(read, { ...walk, tenant_id: text.id }, accepts);
+    return byState(read, { ...walk, tenant_id: text.id });
   }
   if (walk.env !== undefined && walk.env !== text.env) return undefined;
   const own = { ...walk, env: text.env };
-  const hasPrefix = (key: WalkedTexts): boolean => key.display_prefix.startsWith(text.text) && accepts(key);
+  const hasPrefix = (key: WalkedTexts): boolean => key.display_prefix.startsWith(text.text);
   if (text.word === undefined) return byState(read, own, hasPrefix);
   const terms = { kinds: kindsOf(text.env, "word"), ...termsFrom(text.word), direction: "asc" } as const;
   // The six characters may contain - or _ and so be several words: a key is listed at the first of them only.

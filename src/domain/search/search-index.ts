@@ -7,7 +7,8 @@ import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
+import { MIB } from "../../kernel/sizes.ts";
+import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   changedKeys,
   indexedProjects,
@@ -17,6 +18,7 @@ import {
   tenantsFrom,
   versionBehind,
   writeTerms,
+  type ChangedKey,
 } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
@@ -27,6 +29,9 @@ import { keyTerms, tenantTerms } from "./terms.ts";
 
 /** Keys or tenants of one transaction, and projects: every other writer waits for it. */
 const STEP_RECORDS = 100;
+/** Bytes of scopes of one transaction, and keys of one read: a key may have 48 KiB of them. */
+const STEP_BYTES = MIB;
+const KEYS_READ = 10;
 /** Keys of both environments that one statement reads at most to find those of one. */
 const SCANNED_KEYS = 2_000;
 /** Statements of one step that find no key of the environment; then the place is saved. */
@@ -165,30 +170,48 @@ async function skipOtherEnv({ store }: Services, project: Behind): Promise<{ pla
 /** `done`: the number of projects that are all indexed; `next`: what the one after them still lacks. */
 async function writeStep(tx: Tx, projects: readonly Behind[]): Promise<{ done: number; next: Behind | null }> {
   const terms: SearchTermRow[] = [];
-  let [room, done, next] = [STEP_RECORDS, 0, null as Behind | null];
+  const room = { keys: STEP_RECORDS, bytes: STEP_BYTES };
+  let [done, next] = [0, null as Behind | null];
   for (const project of projects.slice(0, STEP_RECORDS)) {
-    const { id: project_id, workspace_id, env, version, last_id } = project;
+    const { id: project_id, workspace_id, env, version } = project;
     const bound = await versionBehind.first(tx, { project_id, version, keys: SCANNED_KEYS });
     const upTo = bound?.policy_version ?? NEWEST;
-    const keys = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit: room });
-    terms.push(...keys.flatMap((key) => keyTerms(workspace_id, key)));
+    const { keys, isRead } = await readChanged(tx, project, upTo, room);
+    for (const key of keys) terms.push(...keyTerms(workspace_id, key));
     const last = keys.at(-1);
-    const isRead = keys.length < room; // all up to the bound
     const isDone = isRead && upTo === NEWEST;
     const all = isDone ? Math.max(project.policy_version, last?.policy_version ?? 0) : upTo;
     const place = isRead
       ? { version: all, last_id: DONE }
-      : { version: last?.policy_version ?? version, last_id: last?.id ?? last_id };
+      : { version: last?.policy_version ?? version, last_id: last?.id ?? project.last_id };
     await saveProgress.run(tx, { id: progressId(project_id, env), ...place });
     if (!isDone) {
       next = { ...project, ...place };
       break;
     }
     done++;
-    room -= keys.length;
   }
   await writeTerms(tx, sorted(terms));
   return { done, next };
+}
+
+/** Takes its keys from `room`. `isRead`: these are all up to the version. */
+async function readChanged(tx: Tx, project: Behind, upTo: number, room: { keys: number; bytes: number }) {
+  const { id: project_id, env } = project;
+  const keys: ChangedKey[] = [];
+  const loop = new LoopShare();
+  for (let { version, last_id } = project; room.keys > 0 && room.bytes > 0; ) {
+    const limit = Math.min(room.keys, KEYS_READ);
+    const read = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit });
+    keys.push(...read);
+    room.keys -= read.length;
+    room.bytes -= read.reduce((sum, { scopes }) => sum + Buffer.byteLength(scopes), 0);
+    const last = read.at(-1);
+    if (!last || read.length < limit) return { keys, isRead: true };
+    ({ policy_version: version, id: last_id } = last);
+    await loop.yieldIfDue();
+  }
+  return { keys, isRead: false };
 }
 
 /** One step for the tenants of a workspace that are older than the index. */

@@ -1,10 +1,9 @@
 // Where requests from outside a key's networks come from: summed per batch, bounded per key and day, and reported, so
 // that a list of networks can be tried before it is enforced.
-import { chunked } from "../../kernel/chunks.ts";
 import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
-import { LoopShare } from "../../platform/event-loop.ts";
+import { forPieces, LoopShare } from "../../platform/event-loop.ts";
 import type { KnownKey } from "../../store/queries/ingest.ts";
 import {
   addKeyNetworks,
@@ -75,12 +74,12 @@ function addTo(rows: Map<string, KeyNetworkRow>, row: KeyNetworkRow): void {
  */
 export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Promise<void> {
   if (rows.length === 0) return;
-  const loop = new LoopShare();
   const named = new Map(rows.filter(({ network }) => network !== UNKNOWN).map((row) => [nameOf(row), row]));
-  const known = await readStored(tx, [...named.values()], loop);
+  const known = await readStored(tx, [...named.values()]);
   const added = [...named].filter(([name]) => !known.has(name)).map(([, row]) => row);
-  const room = await readRoom(tx, added, loop);
+  const room = await readRoom(tx, added);
   const bounded = new Map<string, KeyNetworkRow>();
+  const loop = new LoopShare();
   for (const row of rows) {
     const [name, day] = [nameOf(row), dayOf(row)];
     const left = room.get(day) ?? 0;
@@ -101,24 +100,22 @@ const dayOf = ({ key_id, day }: KeyDay): string => `${key_id} ${day}`;
 const nameOf = (name: NetworkName): string => `${dayOf(name)} ${name.network}`;
 
 /** The names of those that are stored. Looked up one by one: a key may have 100 on each of eight days. */
-async function readStored(tx: Tx, rows: readonly NetworkName[], loop: LoopShare): Promise<Set<string>> {
+async function readStored(tx: Tx, rows: readonly NetworkName[]): Promise<Set<string>> {
   const known = new Set<string>();
-  for (const some of chunked(rows, NAMES_READ)) {
+  await forPieces(rows, NAMES_READ, async (some) => {
     for (const stored of await storedNetworks(tx, some)) known.add(nameOf(stored));
-    await loop.yieldIfDue();
-  }
+  });
   return known;
 }
 
 /** How many networks each key may still get on each day. */
-async function readRoom(tx: Tx, rows: readonly KeyDay[], loop: LoopShare): Promise<Map<string, number>> {
+async function readRoom(tx: Tx, rows: readonly KeyDay[]): Promise<Map<string, number>> {
   const room = new Map<string, number>();
   const days = [...new Map(rows.map((row) => [dayOf(row), row])).values()];
-  for (const some of chunked(days, DAYS_READ)) {
+  await forPieces(days, DAYS_READ, async (some) => {
     const counted = await countNetworks(tx, some, { unnamed: [OTHER, UNKNOWN], limit: NETWORKS_MAX });
     for (const { n, ...day } of counted) room.set(dayOf(day), NETWORKS_MAX - n);
-    await loop.yieldIfDue();
-  }
+  });
   return room;
 }
 

@@ -7,7 +7,7 @@ import { compileQuery, countRows, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
-import { isActive, notRevoked } from "./keys.ts";
+import { holdsScope, isActive, notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
 /** The longest life of a project's keys. */
@@ -53,11 +53,6 @@ export type BulkKey = Pick<
   PageKey;
 
 type Keys = ExpressionBuilder<Tables, "api_keys">;
-
-const holdsScope = (scope: string, dialect: Dialect): Expression<SqlBool> =>
-  dialect === "sqlite"
-    ? sql<SqlBool>`exists (select 1 from json_each(api_keys.scopes) where value = ${scope})`
-    : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
 
 /** Keys that live longer than their project allows: what `capped` gives them is earlier. */
 function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialect: Dialect): Expression<SqlBool> {

@@ -2,6 +2,7 @@
 import { expressionBuilder, sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { columns, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 
 /** Without columns that are null in every new key: fewer values to bind. bench: vendor/mint */
@@ -87,6 +88,12 @@ function revocationColumns(eb: ExpressionBuilder<Tables, "api_keys">) {
 export function notRevoked(eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> {
   const begun = eb.selectFrom("cascades").select("cascades.id");
   return eb.and([eb("revoked_at", "is", null), eb("tenant_id", "not in", begun), eb("project_id", "not in", begun)]);
+}
+
+export function holdsScope(scope: string, dialect: Dialect): Expression<SqlBool> {
+  return dialect === "sqlite"
+    ? sql<SqlBool>`exists (select 1 from json_each(api_keys.scopes) where value = ${scope})`
+    : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
 }
 
 /**

@@ -64,10 +64,10 @@ export function chunkQuery(params: ChunkParams): Query {
 export function changesQuery(params: ChangesParams): Query {
   const { workspace_id, project_id, env, tenants, since, upTo, limit, defaults, tenantRules } = params;
   const filter = filterBy(env, tenants);
-  const sql = `${withTenants(["?", "?"])} select k.policy_version, case
+  const sql = `${withTenants(["?", "?"])} select k.policy_version, cast(case
       when ${servedTo(params)} then concat('{"change":"upsert","key_id":"', ${IDENTITY}, ${rulesFor(params)})
       else concat('{"change":"remove","key_id":"', ${IDENTITY}, '","reason":"', ${REASON}, '"}')
-    end as entry
+    end as blob) as entry
     from ${keysWith(tenantRules)}
     where k.project_id = ? and k.policy_version > ? and k.policy_version <= ?
       ${filter.sql}

@@ -94,7 +94,11 @@ async function readPages(read: Reader, workspace_id: string, caps: number, tenan
         after = last_id ?? "";
       }
       const changes: ChangesParams = { ...base, ...filter, since: 3, upTo: 6, limit };
-      pages.push(JSON.stringify(await changesSince(read, changes)));
+      pages.push(
+        JSON.stringify(
+          (await changesSince(read, changes)).map(({ entry, ...rest }) => ({ ...rest, entry: String(entry) })),
+        ),
+      );
     }
   }
   return pages;
