@@ -41,8 +41,9 @@ export function examples(worked: Examples): string {
   return `\nExamples:\n  ${worked.join("\n  ")}`;
 }
 
+/** Escapes what JSON does not, for terminals. Its own colours stay. */
 export function print(text: string): void {
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${escapeMarks(text)}\n`);
 }
 
 /** One result in the form that the flags ask for. An empty text prints nothing. */
@@ -75,12 +76,21 @@ export function minute(timestamp: string | null): string {
   return timestamp?.slice(0, 16).concat("Z") ?? "-";
 }
 
+const escapeChar = (c: string): string => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+
 /** Escapes control characters and direction marks, so that text from others cannot control the terminal. */
 export function escapeControls(text: string): string {
-  return text.replace(
-    /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return escapeMarks(text.replace(/[\u0000-\u001f]/g, escapeChar));
+}
+
+/** Those that JSON leaves as they are. They are part of strings only, so JSON keeps its value. */
+function escapeMarks(text: string): string {
+  return text.replace(/[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, escapeChar);
+}
+
+/** Lines of others for a terminal: their ends stay. */
+export function escapeLines(text: string): string {
+  return escapeMarks(text.replace(/(?!\r?\n)[\u0000-\u001f]/g, escapeChar));
 }
 
 export function isTerminal(): boolean {

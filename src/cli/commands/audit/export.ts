@@ -6,6 +6,7 @@ import { buildRequest, type ApiOptions } from "../../api/generated.ts";
 import { ApiError, download, type ApiRequest, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, fileError, plural, printResult } from "../../ui/output.ts";
+import { terminalLines } from "../../ui/terminal-lines.ts";
 import { readLog, refusePartialView } from "./log.ts";
 
 type ExportFlags = { offline?: true; deployment?: true; out?: string; resume?: true };
@@ -49,6 +50,7 @@ export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise
 /** Rows for a file, or for stdout without one. */
 class RowOutput extends Writable {
   readonly #fd: number | undefined;
+  readonly #stdout = process.stdout.isTTY ? terminalLines() : process.stdout;
   count = 0;
 
   constructor(fd: number | undefined) {
@@ -70,7 +72,7 @@ class RowOutput extends Writable {
 
   #append(bytes: Buffer, done?: (error?: Error | null) => void): void {
     for (let at = bytes.indexOf(NEWLINE); at !== -1; at = bytes.indexOf(NEWLINE, at + 1)) this.count++;
-    if (this.#fd === undefined) return void process.stdout.write(bytes, done);
+    if (this.#fd === undefined) return void this.#stdout.write(bytes, done);
     writeFileSync(this.#fd, bytes);
     done?.();
   }

@@ -9,6 +9,7 @@ import { download } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
 import { dim, fileError, minute, print, printResult, table } from "../../ui/output.ts";
+import { terminalLines } from "../../ui/terminal-lines.ts";
 
 type Series = RouteOutput<"GET /v1/usage/series">;
 type Points = Series["total"];
@@ -82,7 +83,7 @@ const runExport: Run = async (spec, args, options) => {
   const target = requireBearer(resolveTarget(options));
   const message = buildRequest(spec, args, options);
   const file = options.out as string | undefined;
-  if (file === undefined) return download(target, message, process.stdout);
+  if (file === undefined) return download(target, message, process.stdout.isTTY ? terminalLines() : process.stdout);
   const out = createWriteStream(file, { mode: 0o600 });
   await once(out, "open").catch((error: unknown) => {
     throw fileError("write", file, error);
