@@ -83,7 +83,7 @@ export function escapeControls(text: string): string {
   return escapeMarks(text.replace(/[\u0000-\u001f]/g, escapeChar));
 }
 
-/** Those that JSON leaves as they are. They are part of strings only, so JSON keeps its value. */
+/** Escapes what JSON leaves as it is: such characters are part of strings only, so JSON keeps its value. */
 function escapeMarks(text: string): string {
   return text.replace(/[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, escapeChar);
 }

@@ -31,7 +31,7 @@ const NAMES = {
     from json_array_elements($1::json)`,
 };
 
-/** Those of the networks that are stored. */
+/** Finds the networks that are stored. */
 export function storedNetworks(on: Reader, names: readonly NetworkName[]): Promise<NetworkName[]> {
   const sql = `select distinct key_id, day, network from key_networks
     where (key_id, day, network) in (${NAMES[on.dialect]})`;

@@ -11,8 +11,8 @@ import type { ChangesParams, ChunkParams } from "./policy-params.ts";
 
 export type Chunk = { entries: Buffer; n: number; last_id: string | null; first_expiry: number | null };
 /**
- * The bytes of an entry, or its text on PostgreSQL. SQLite's are not decoded: of texts outside ASCII that takes ten times
- * as long as a copy, and a delta only joins them.
+ * The bytes of an entry, or its text on PostgreSQL. SQLite's are not decoded: of texts outside ASCII that takes ten
+ * times as long as a copy, and a delta only joins them.
  */
 export type Change = { policy_version: number; entry: Buffer | string };
 
