@@ -52,10 +52,10 @@ async function balanceOf(ctx: Ctx, metered: Metered) {
   const { quota, scope, source, env } = metered;
   const { others } = stored;
   const held = own.held + others.held;
-  const unspent = own.unspent + others.unspent;
-  const inGrants = own.granted + others.granted;
-  const fromAmount = stored.fromAmount - (unspent + held - inGrants);
-  const granted = stored.granted + inGrants;
+  const unspent = own.taken + others.unspent;
+  const ofAmount = own.fromAmount + (own.held - own.heldGranted) + (others.unspent + others.held - others.granted);
+  const fromAmount = stored.fromAmount - ofAmount;
+  const granted = stored.granted + own.granted + own.heldGranted + others.granted;
   const isEndless = stored.period.end === Number.POSITIVE_INFINITY;
   return {
     object: "quota_balance" as const,
@@ -78,7 +78,7 @@ async function balanceOf(ctx: Ctx, metered: Metered) {
   };
 }
 
-const NOTHING = { unspent: 0, held: 0, granted: 0 };
+const NOTHING = { taken: 0, fromAmount: 0, granted: 0, held: 0, heldGranted: 0 };
 
 /** The row and this process's own part of it as of one moment: no transaction of ours comes between the two. */
 async function readBoth({ services }: Ctx, metered: Metered) {
@@ -91,7 +91,8 @@ async function readBoth({ services }: Ctx, metered: Metered) {
     quotas.leases.expire(clock.now());
     const isSame = quotas.find(metered) === holding && holding?.transactions === transactions && !holding?.pending;
     if (!isSame && attempt < ATTEMPTS_MAX) continue;
-    const isCurrent = holding?.stored?.period.start === stored.period.start;
-    return { stored, own: holding && isCurrent ? holding.parts : NOTHING };
+    if (!holding) return { stored, own: NOTHING };
+    const { held, heldGranted } = holding;
+    return { stored, own: { ...holding.unspentIn(stored.period, clock.now()), held, heldGranted } };
   }
 }

@@ -118,9 +118,18 @@ export class QuotaBank {
     holding.pending = this.#transact(holding, async () => {
       const stored = await this.#write(holding, returns, (tx, request) => takeOwed(tx, { ...request, metered }, owed));
       holding.know(stored, this.#clock.now());
-      if (stored.fromAmount > metered.quota.amount) await this.#recallOthers(balanceName(metered));
+      if (stored.fromAmount > metered.quota.amount) void this.#recallOthers(balanceName(metered));
     });
     await holding.pending;
+  }
+
+  /** Units of these grants were added: counts them in the next response. */
+  async readGrants(grants: string): Promise<void> {
+    for (const holding of this.spending(grants)) {
+      await holding.pending?.catch(() => {}); // it may have read the grants before
+      holding.forget();
+      await this.readBalance(holding).catch(() => {}); // a later request reads it
+    }
   }
 
   /** Reads the balance without taking anything. */
@@ -220,7 +229,7 @@ export class QuotaBank {
 
   async #take({ holding, metered }: AppliedQuota, units: number): Promise<void> {
     // Otherwise it would not help: another key that shares the balance can spend them, and would fetch them again.
-    if (holding.remaining(metered.quota) >= units) holding.giveUpBeyond(metered.quota);
+    if (holding.remaining(metered.quota, this.#clock.now()) >= units) holding.giveUpBeyond(metered.quota);
     const returns = holding.takeReturns(this.#clock.now());
     const need = Math.max(0, units - holding.spendable(metered.quota));
     const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, metered, need }));
@@ -268,6 +277,6 @@ export class QuotaBank {
   /** Excludes the units of the take being committed; the next report includes them. */
   #rowOf(holding: Holding, now: number) {
     const { process_id } = this;
-    return { ...balanceKey(holding.metered), ...holding.publish(), process_id, expires_at: now + ALIVE_MS };
+    return { ...balanceKey(holding.metered), ...holding.publish(now), process_id, expires_at: now + ALIVE_MS };
   }
 }

@@ -10,7 +10,7 @@ import type { Machine } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import type { Definition } from "./definitions.ts";
 import type { AppliedQuota, Spent } from "./holding.ts";
-import type { Owed } from "./takes.ts";
+import { availableOf, type Owed } from "./takes.ts";
 
 /**
  * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared
@@ -71,9 +71,11 @@ async function checkApplied(
   }
   const rules = await undoOnError(ctx, applied, spent, () => checkRules(ctx, request));
   // A node that has stopped waiting owes the units of the request, and will send them.
-  if (!rules.allowed || ctx.hasDisconnected?.()) restoreAll(ctx, applied, spent, cost);
-  else prefetchAll(ctx, applied);
-  return { ...rules, limited_quota: null, quotas: statesOf(ctx, applied) };
+  const isCharged = rules.allowed && !ctx.hasDisconnected?.();
+  if (!isCharged) restoreAll(ctx, applied, spent, cost);
+  const quotas = statesOf(ctx, applied); // before units are given back in the transaction that fetches others
+  if (isCharged) prefetchAll(ctx, applied);
+  return { ...rules, limited_quota: null, quotas };
 }
 
 /** Gives back the units of holdings that are not kept beyond this request. */
@@ -107,7 +109,7 @@ async function leaseApplied(
     const { limited_quota, quotas } = denial(ctx, applied, spent.refusedBy, NO_RULES);
     return { ...NO_LEASE, policies, limited_quota, quotas };
   }
-  const { clock, quotas } = ctx.services;
+  const { clock, quotas: bank } = ctx.services;
   const want = spent.length === 0 ? request.want : unitsOf(spent[0]!);
   const rules = await undoOnError(ctx, applied, spent, () => leaseRules(ctx, { ...request, want }));
   const isAwaited = !ctx.hasDisconnected?.(); // as for a check: a node that has stopped waiting sends what it owes
@@ -119,11 +121,12 @@ async function leaseApplied(
     const charges = applied.map((one, i) => ({ ...one, spent: spent[i]! }));
     const { workspace_id } = request;
     const lease = { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges };
-    await quotas.leases.lend(ownerOf(ctx.actor), lease, now);
+    await bank.leases.lend(ownerOf(ctx.actor), lease, now);
   }
+  const quotas = statesOf(ctx, applied);
   prefetchAll(ctx, applied);
   const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
-  return { ...rules, expires_in_ms, limited_quota: null, quotas: statesOf(ctx, applied) };
+  return { ...rules, expires_in_ms, limited_quota: null, quotas };
 }
 
 async function leaseRules({ services }: Machine, request: LeaseRequest): Promise<Lease> {
@@ -256,28 +259,30 @@ function denial(
 
 /** Precondition: the holding is known. */
 function waitOf({ holding, metered: { quota } }: AppliedQuota, units: number, now: number): number {
-  const { stored, granted } = holding;
+  const { stored } = holding;
   const others = stored?.others;
-  if (!others || units > quota.amount + stored.granted + granted + others.granted) return Number.POSITIVE_INFINITY;
+  const { fromAmount, granted } = holding.usage(now);
+  if (!others || units > quota.amount + granted + others.granted) return Number.POSITIVE_INFINITY;
   const wait = stored.period.end - now;
   const fromGrants = Math.min(others.unspent, others.granted);
-  const fromAmount = holding.fromAmount - (others.unspent - fromGrants);
-  const left = Math.max(0, quota.amount - fromAmount) + stored.granted + granted + fromGrants;
+  const ofOthers = others.unspent - fromGrants;
+  const left = Math.max(0, quota.amount - fromAmount + ofOthers) + granted + fromGrants;
   return left >= units ? Math.min(wait, OTHERS_WAIT_MS) : wait;
 }
 
 function statesOf({ services }: Machine, applied: AppliedQuota[]): QuotaState[] {
   const now = services.clock.now();
   return applied.map(({ holding, metered: { quota, scope } }) => {
+    const usage = holding.usage(now);
     const end = holding.stored?.period.end ?? Number.POSITIVE_INFINITY;
     return {
       id: quota.id,
       scope,
       amount: quota.amount,
-      remaining: holding.remaining(quota),
+      remaining: availableOf(usage, quota),
       reset_ms: end === Number.POSITIVE_INFINITY ? null : Math.max(0, end - now),
       overage: quota.overage,
-      exceeded: holding.fromAmount > quota.amount,
+      exceeded: usage.fromAmount > quota.amount,
     };
   });
 }

@@ -90,8 +90,8 @@ export async function createGrant(ctx: Ctx<Vendor>, target: GrantTarget, input: 
     await insertGrant.run(tx, row);
     return { value: { grant: viewGrant(row), isReplay: false, to }, events: [grantCreated(row)] };
   });
-  // This process applies it immediately, others do within a second.
-  for (const holding of services.quotas.spending(grantsName(done.to))) holding.forget();
+  // This process applies it immediately; others admit within a second, and count it with their next block.
+  await services.quotas.readGrants(grantsName(done.to));
   return done;
 }
 

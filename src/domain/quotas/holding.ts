@@ -5,7 +5,7 @@ import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/alloca
 import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Metered } from "./definitions.ts";
-import { availableOf, type Return, type Stored, type Taken } from "./takes.ts";
+import { availableOf, type Return, type Stored, type Taken, type Usage } from "./takes.ts";
 
 /** How long a denial is trusted, unless this process changes the balance: another process may give units back. */
 const EXHAUSTED_MS = 1_000;
@@ -43,6 +43,8 @@ export type AppliedQuota = { readonly metered: Metered; readonly holding: Holdin
 const isWithin = (block: Block, { overage, amount }: Quota): boolean =>
   overage === "report" || block.fromAmount <= amount;
 
+/** Units that are taken and not spent, and how many of them came from the amount and from grants. */
+type Unspent = { taken: number; fromAmount: number; granted: number };
 type HoldingOptions = Pick<Holding, "metered" | "workspace_id" | "owner"> & { now: number };
 
 export class Holding {
@@ -87,7 +89,7 @@ export class Holding {
     this.#closeEnded(now);
     if (this.stored !== null && now < this.stored.period.end && units <= this.spendable(quota)) return "ready";
     if (quota.overage === "report" || !this.isKnown(now)) return "unknown";
-    return this.remaining(quota) < units ? "denied" : "unknown";
+    return this.remaining(quota, now) < units ? "denied" : "unknown";
   }
 
   /** Unspent units in blocks that may be spent under this quota. */
@@ -97,14 +99,22 @@ export class Holding {
     return sum;
   }
 
-  /** Units of the amount that are spent, or held by others. */
-  get fromAmount(): number {
-    return (this.stored?.fromAmount ?? 0) - (this.unspent - this.granted);
+  /** As the database had it, but what this process holds is not used, and grants that have expired since are gone. */
+  usage(now: number): Usage {
+    const { stored } = this;
+    if (stored === null) return { fromAmount: 0, granted: 0 };
+    const own = this.unspentIn(stored.period, now);
+    let granted = stored.granted + own.granted;
+    for (const { left, end } of stored.expiring) {
+      if (now < end) break;
+      granted -= left;
+    }
+    return { fromAmount: stored.fromAmount - own.fromAmount, granted };
   }
 
   /** Units that this process can spend under this quota, with those that it could take. */
-  remaining({ amount }: Quota): number {
-    return Math.max(0, amount - this.fromAmount) + (this.stored?.granted ?? 0) + this.granted;
+  remaining(quota: Quota, now: number): number {
+    return availableOf(this.usage(now), quota);
   }
 
   /** Whether what the database has was read lately enough to refuse a request. */
@@ -124,12 +134,13 @@ export class Holding {
   }
 
   /** Adds the units of a take. */
-  add({ parts, end, stored }: Taken, now: number): void {
+  add({ parts, stored }: Taken, now: number): void {
     this.know(stored, now);
     const size = sumOf(parts);
     if (size === 0) return;
     const fromAmount = parts.some(({ grant }) => grant === null) ? stored.fromAmount : 0;
     const generation = this.#generation;
+    const end = Math.min(stored.period.end, ...parts.map((part) => part.end));
     this.#blocks.push({ period: stored.period, end, size, fromAmount, generation, parts, isOver: false });
     this.unspent += size;
     this.isUnpublished = true;
@@ -145,7 +156,7 @@ export class Holding {
       const taken = Math.min(part.units, missing);
       part.units -= taken;
       missing -= taken;
-      spent.push({ block, part: { grant: part.grant, units: taken } });
+      spent.push({ block, part: { ...part, units: taken } });
       if (part.units === 0) block.parts.shift();
       if (block.parts.length === 0) this.#blocks.splice(this.#blocks.indexOf(block), 1);
     }
@@ -165,10 +176,10 @@ export class Holding {
       left -= given;
       this.isUnpublished = true;
       if (block.isOver || block.generation < this.#generation || now >= block.end) {
-        this.#returns.push({ period: block.period, parts: [{ grant: part.grant, units: given }] });
+        this.#returns.push({ period: block.period, parts: [{ ...part, units: given }] });
         continue;
       }
-      addPart(block.parts, part.grant, given);
+      addPart(block.parts, { ...part, units: given });
       if (!this.#blocks.includes(block)) this.#blocks.unshift(block);
       this.unspent += given;
     }
@@ -186,29 +197,35 @@ export class Holding {
 
   /** Whether there is something to give back, or to report to other processes where `publishes`. */
   isDue(now: number, publishes: boolean): boolean {
-    return this.isUnused(now) || this.hasReturns || (publishes && this.isUnpublished);
+    return this.isUnused(now) || this.hasReturns || this.#hasEnded(now) || (publishes && this.isUnpublished);
   }
 
   get hasReturns(): boolean {
     return this.#returns.length > 0;
   }
 
-  /** Unspent units that came from grants. */
-  get granted(): number {
-    return this.#blocks.reduce((sum, { parts }) => sum + sumOf(parts.filter(({ grant }) => grant !== null)), 0);
+  /**
+   * What is taken and not spent, with the units that wait to be given back: those that were taken in this period, how
+   * many of them came from its amount, and units of grants that have not ended, whenever they were taken.
+   */
+  unspentIn({ start }: Pick<Period, "start">, now: number): Unspent {
+    const sum = { taken: 0, fromAmount: 0, granted: 0 };
+    for (const from of [this.#blocks, this.#returns])
+      for (const { period, parts } of from)
+        for (const { grant, units, end } of parts) {
+          if (period.start === start) sum.taken += units;
+          if (grant === null && period.start === start) sum.fromAmount += units;
+          if (grant !== null && now < end) sum.granted += units;
+        }
+    return sum;
   }
 
-  /** What is taken and not spent, with the units that wait to be given back. */
-  get parts(): { unspent: number; held: number; granted: number } {
-    const waiting = this.#returns.flatMap(({ parts }) => parts);
-    const granted = sumOf(waiting.filter(({ grant }) => grant !== null)) + this.granted + this.heldGranted;
-    return { unspent: this.unspent + sumOf(waiting), held: this.held, granted };
-  }
-
-  /** What other processes get to know. */
-  publish() {
+  /** What other processes get to know: of the period that was last read. */
+  publish(now: number) {
     this.isUnpublished = false;
-    return { ...this.parts, period_start: this.stored?.period.start ?? 0 };
+    const period_start = this.stored?.period.start ?? 0;
+    const { taken, fromAmount } = this.unspentIn({ start: period_start }, now);
+    return { unspent: taken, held: this.held, granted: taken - fromAmount + this.heldGranted, period_start };
   }
 
   /**
@@ -239,7 +256,12 @@ export class Holding {
   }
 
   #closeEnded(now: number): void {
-    for (const block of this.#blocks) if (now >= block.end) return this.#giveUp(({ end }) => now >= end);
+    if (this.#hasEnded(now)) this.#giveUp(({ end }) => now >= end);
+  }
+
+  #hasEnded(now: number): boolean {
+    for (const { end } of this.#blocks) if (now >= end) return true;
+    return false;
   }
 
   /** Not while a take is pending: its block would be of the new generation. */

@@ -26,7 +26,7 @@ type LeaseRecord = {
   readonly end: number;
   readonly charges: readonly { readonly metered: Metered; readonly spent: readonly SpentPart[] }[];
 };
-type SpentPart = Part & { readonly start: number };
+type SpentPart = Omit<Part, "end"> & { readonly start: number };
 
 export function writeLease({ granted, end, charges }: NewLease): string {
   const record: LeaseRecord = {
@@ -34,7 +34,7 @@ export function writeLease({ granted, end, charges }: NewLease): string {
     end,
     charges: charges.map(({ metered, spent }) => ({
       metered,
-      spent: spent.map(({ block, part }) => ({ ...part, start: block.period.start })),
+      spent: spent.map(({ block, part: { grant, units } }) => ({ grant, units, start: block.period.start })),
     })),
   };
   return JSON.stringify(record);
@@ -52,7 +52,8 @@ function lastOf(spent: readonly SpentPart[], units: number): Return[] {
   return spent.toReversed().map(({ grant, units: size, start }) => {
     const given = Math.min(size, left);
     left -= given;
-    return { period: { start }, parts: [{ grant, units: given }] };
+    const end = Number.POSITIVE_INFINITY; // not known here; the database knows it
+    return { period: { start }, parts: [{ grant, units: given, end }] };
   });
 }
 

@@ -29,20 +29,22 @@ import type { Metered } from "./definitions.ts";
 /** A grant can be voided, or spent through another calendar, while it is being taken from. */
 const ATTEMPTS_MAX = 10;
 
-/** The balance as the database has it after a transaction. */
-export type Stored = {
+/** Units that were used of the amount, and units of grants that were not. */
+export type Usage = { readonly fromAmount: number; readonly granted: number };
+
+/** The balance as the database has it after a transaction: what processes hold counts as used. */
+export type Stored = Usage & {
   readonly period: Period;
-  /** Units taken in this period from all sources, and from the amount alone; both include what processes hold. */
+  /** Units taken in this period from all sources. */
   readonly taken: number;
-  readonly fromAmount: number;
-  /** Units of grants. */
-  readonly granted: number;
+  /** Grants that expire, the first one first. */
+  readonly expiring: readonly UnitSource[];
   /** What other processes hold; null if it was not read. */
   readonly others: HeldUnits | null;
 };
 
 /** Units that can still be taken under this quota. */
-export function availableOf({ fromAmount, granted }: Stored, { amount }: Quota): number {
+export function availableOf({ fromAmount, granted }: Usage, { amount }: Quota): number {
   return Math.max(0, amount - fromAmount) + granted;
 }
 
@@ -100,8 +102,9 @@ async function sourcesOf(on: Reader, request: ReadRequest, { row, period }: Stat
 const leftIn = (sources: readonly UnitSource[]): number => sources.reduce((total, { left }) => total + left, 0);
 
 function storedOf({ row, period }: State, sources: readonly UnitSource[], others: HeldUnits | null): Stored {
-  const granted = leftIn(sources.filter(({ grant }) => grant !== null));
-  return { period, taken: row.taken, fromAmount: row.from_amount, granted, others };
+  const grants = sources.filter(({ grant }) => grant !== null);
+  const expiring = grants.filter(({ end }) => end < Number.POSITIVE_INFINITY).toSorted((a, b) => a.end - b.end);
+  return { period, taken: row.taken, fromAmount: row.from_amount, granted: leftIn(grants), expiring, others };
 }
 
 function emptyBalance({ metered, now }: ReadRequest, workspace_id: string): QuotaBalanceRow {
@@ -130,7 +133,7 @@ async function sumOthers(on: Reader, { metered, process_id, now }: ReadRequest, 
     }, NONE_HELD);
 }
 
-export type Taken = { parts: Part[]; end: number; stored: Stored };
+export type Taken = { parts: Part[]; stored: Stored };
 
 /** Takes a block, or `need` units if that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
@@ -151,11 +154,7 @@ async function takeFrom(tx: Tx, request: TakeRequest, at: State, owed = 0): Prom
       const others = isExhausted ? await sumOthers(tx, request, at.period) : null;
       const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
       if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
-      const end = Math.min(
-        at.period.end,
-        ...sources.filter((source) => isIn(parts, source)).map((source) => source.end),
-      );
-      return { parts, end, stored: storedOf({ ...at, row }, left, others) };
+      return { parts, stored: storedOf({ ...at, row }, left, others) };
     }
     if (attempt === ATTEMPTS_MAX)
       throw new Error("the grants of a quota changed during every attempt to take from them");
@@ -201,7 +200,6 @@ function unitsToTake(quota: Quota, available: number, taken: number, need: numbe
 
 const unitsOf = (parts: readonly Part[], { grant }: UnitSource): number =>
   parts.find((part) => part.grant === grant)?.units ?? 0;
-const isIn = (parts: readonly Part[], source: UnitSource): boolean => unitsOf(parts, source) > 0;
 const amountIn = (parts: readonly Part[]): number => parts.find(({ grant }) => grant === null)?.units ?? 0;
 const notBelowZero = (source: UnitSource): UnitSource => ({ ...source, left: Math.max(0, source.left) });
 
@@ -222,7 +220,7 @@ async function takeFromGrants(tx: Tx, parts: readonly Part[]): Promise<boolean> 
 }
 
 /** Units of a past period are gone, except those of grants, which outlive it. */
-export type Return = { period: Pick<Period, "start">; parts: readonly Part[] };
+export type Return = { readonly period: Pick<Period, "start">; readonly parts: readonly Part[] };
 
 export async function returnUnits(tx: Tx, request: BalanceRequest, returns: readonly Return[]): Promise<Stored> {
   const { workspace_id, now } = request;

@@ -3,7 +3,8 @@
 
 /** `grant` is null for the period's own amount. */
 export type UnitSource = { readonly grant: string | null; readonly left: number; readonly end: number };
-export type Part = { grant: string | null; units: number };
+/** Units of one source, and when they end. */
+export type Part = { readonly grant: string | null; units: number; readonly end: number };
 
 const BLOCK_MAX = 1_000;
 const BLOCK_SHARE = 64;
@@ -17,20 +18,21 @@ export function blockSize(available: number): number {
 export function allocate(units: number, sources: readonly UnitSource[]): Part[] {
   const parts: Part[] = [];
   let missing = units;
-  for (const { grant, left } of sources.toSorted((a, b) => compare(a.end, b.end))) {
+  for (const { grant, left, end } of sources.toSorted((a, b) => compare(a.end, b.end))) {
     const taken = Math.min(left, missing);
     if (taken <= 0) continue;
-    parts.push({ grant, units: taken });
+    parts.push({ grant, units: taken, end });
     missing -= taken;
   }
-  if (missing > 0) addPart(parts, null, missing);
+  const amount = sources.find(({ grant }) => grant === null);
+  if (missing > 0) addPart(parts, { grant: null, units: missing, end: amount?.end ?? Number.POSITIVE_INFINITY });
   return parts;
 }
 
-export function addPart(parts: Part[], grant: string | null, units: number): void {
-  const known = parts.find((part) => part.grant === grant);
-  if (known) known.units += units;
-  else parts.push({ grant, units });
+export function addPart(parts: Part[], part: Part): void {
+  const known = parts.find(({ grant }) => grant === part.grant);
+  if (known) known.units += part.units;
+  else parts.push({ ...part });
 }
 
 export function sumOf(parts: readonly { units: number }[]): number {
