@@ -107,42 +107,60 @@ async function migrate(options: OperatorOptions): Promise<void> {
   printResult(options, { json: { object: "migration", applied, backup }, quiet: applied.join("\n"), human });
 }
 
+/** The exit code of a server that finds its database damaged. */
+const DAMAGED = 70;
+
 async function check(options: OperatorOptions): Promise<void> {
-  const [offline, { checkIntegrity }, { readAppliedMigrations }, { loadMigrations }] = await Promise.all([
-    import("./audit/offline.ts"),
-    import("../../store/offline/integrity.ts"),
-    import("../../store/schema/applied.ts"),
-    import("../../store/schema/migrate.ts"),
-  ]);
+  const [offline, { checkIntegrity }, { findMissingKeys }, { readAppliedMigrations }, { loadMigrations }] =
+    await Promise.all([
+      import("./audit/offline.ts"),
+      import("../../store/offline/integrity.ts"),
+      import("../../store/offline/constraints.ts"),
+      import("../../store/schema/applied.ts"),
+      import("../../store/schema/migrate.ts"),
+    ]);
   const target = await offline.databaseOf(operatorSettings(options));
   const known = loadMigrations(target.kind);
-  const { findings, schema, pending } = await offline.withOfflineSource(target, async (source) => {
-    const applied = await readAppliedMigrations(source);
-    const unknown = applied.filter(
-      ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
-    );
-    const pending = known.filter(({ version }) => !applied.some((one) => one.version === version));
-    return {
-      schema: { database: applied.at(-1)?.version ?? 0, binary: known.at(-1)?.version ?? 0 },
-      pending: pending.map(({ name }) => name),
-      findings: [
-        ...unknown.map(({ name }) => `migration ${name} is unknown to this version`),
-        ...pending.map(({ name }) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
-        ...(await checkIntegrity(source)),
-      ],
-    };
-  });
-  const verdicts = await offline.verifyOffline(options, async () => undefined);
-  for (const { workspace_id, verified, broken_seq, reason } of verdicts)
-    if (!verified) findings.push(`audit chain ${workspace_id} is broken at seq ${broken_seq}: ${reason}`);
+  const schema: { database: number | null; binary: number } = { database: null, binary: known.at(-1)?.version ?? 0 };
+  const pending: string[] = [];
+  const findings: string[] = [];
+  let chains = 0;
+  try {
+    await offline.withOfflineSource(target, async (source) => {
+      const applied = await readAppliedMigrations(source);
+      const unknown = applied.filter(
+        ({ version, checksum }) => known.find((one) => one.version === version)?.checksum !== checksum,
+      );
+      schema.database = applied.at(-1)?.version ?? 0;
+      for (const { version, name } of known) if (!applied.some((one) => one.version === version)) pending.push(name);
+      findings.push(...unknown.map(({ name }) => `migration ${name} is unknown to this version`));
+      findings.push(
+        ...pending.map((name) => `migration ${name} is pending: run keyrack db migrate, or start the server`),
+      );
+      findings.push(...(await checkIntegrity(source)), ...(await findMissingKeys(source)));
+    });
+    const verdicts = await offline.verifyOffline(options, async () => undefined);
+    chains = verdicts.length;
+    for (const { workspace_id, verified, broken_seq, reason } of verdicts)
+      if (!verified) findings.push(`audit chain ${workspace_id} is broken at seq ${broken_seq}: ${reason}`);
+  } catch (error) {
+    findings.push(damageOf(error));
+  }
   const ok = findings.length === 0;
   const human = ok
-    ? `No problems found: the schema is up to date, ${plural(verdicts.length, "audit chain")} verified.`
+    ? `No problems found: the schema is up to date, ${plural(chains, "audit chain")} verified.`
     : findings.join("\n");
   printResult(options, {
-    json: { object: "database_check", ok, schema, pending, findings, chains: verdicts.length },
+    json: { object: "database_check", ok, schema, pending, findings, chains },
     quiet: findings.join("\n"),
     human,
   });
   if (!ok) throw new ExitError(`${plural(findings.length, "problem")} found.`, 4);
+}
+
+/** Damage that ends the check is a finding too; any other error is none. */
+function damageOf(error: unknown): string {
+  const { exitCode, message } = error as Error & { exitCode?: number };
+  if (exitCode !== DAMAGED) throw error;
+  return message;
 }

@@ -1,4 +1,4 @@
-// SQLite's own checks of a whole database. PostgreSQL has no equivalent.
+// SQLite's own checks of a whole database. PostgreSQL has no equivalent; constraints.ts checks its keys.
 import type { Source } from "./source.ts";
 
 /** The findings of the integrity and foreign-key checks. */

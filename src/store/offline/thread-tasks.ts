@@ -4,6 +4,8 @@ import type { OnProgress } from "../progress.ts";
 import type { DatabaseTarget } from "../target.ts";
 import type { Inspection } from "../threads/tasks.ts";
 import { backgroundThreads, threads } from "../threads/pool.ts";
+import { findMissingKeys } from "./constraints.ts";
+import { withSource } from "./source.ts";
 
 const PROGRESS_MS = 200;
 
@@ -24,13 +26,16 @@ export async function vacuumInto(
   }
 }
 
-/** Checks integrity, foreign keys and every audit chain. */
+/** Checks integrity, keys and every audit chain. */
 export async function inspect(
   target: DatabaseTarget,
   onProgress?: OnProgress,
   pool = backgroundThreads,
 ): Promise<Inspection> {
-  return (await pool.run({ op: "inspect", target }, onProgress)) as Inspection;
+  const inspection = (await pool.run({ op: "inspect", target }, onProgress)) as Inspection;
+  if (target.kind === "sqlite") return inspection;
+  const missing = await withSource(target, findMissingKeys);
+  return { ...inspection, findings: [...inspection.findings, ...missing] };
 }
 
 /** The findings of SQLite's quick check. */

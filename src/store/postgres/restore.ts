@@ -66,7 +66,7 @@ export async function restoreDump(
   const before = options.replaced
     ? `alter schema public rename to ${options.replaced}`
     : "drop schema if exists public restrict";
-  await pipeDump(url, join(dump.folder, dump.manifest.file), [before], options, onProgress.signal);
+  await pipeDump(url, join(dump.folder, dump.manifest.file), before, options, onProgress.signal);
 }
 
 /** Restores the schema from before `restoreDump`. */
@@ -75,24 +75,23 @@ export async function undoRestore(url: string, replaced: string | null): Promise
   await withPostgres(url, (client) => client.query(`begin; drop schema public cascade; ${back}; commit`));
 }
 
-/** Ends psql's input only after pg_restore has succeeded: an incomplete script must not be committed. */
+/**
+ * psql's input ends with `commit` only after pg_restore has succeeded. An input that ends before, as when this process
+ * is killed, is rolled back; with --single-transaction psql would commit what it got.
+ */
 function pipeDump(
   url: string,
   file: string,
-  before: string[],
+  before: string,
   { after, beforeCommit = async () => {} }: RestoreOptions,
   signal?: AbortSignal,
 ): Promise<void> {
   const { dbname, env } = toolConnection(url);
-  const commands = (list: string[]): string[] => list.flatMap((each) => ["-c", each]);
+  const script = (list: string[]): string => list.map((each) => `${each};\n`).join("");
   const variables = ["-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=verbose"];
-  const args = ["--no-psqlrc", "--quiet", ...variables, "--single-transaction", `--dbname=${dbname}`];
+  const args = ["--no-psqlrc", "--quiet", ...variables, `--dbname=${dbname}`, "-f", "-"];
   return new Promise((resolve, reject) => {
-    const psql = spawn("psql", [...args, ...commands(before), "-f", "-", ...commands(after)], {
-      env,
-      signal,
-      stdio: ["pipe", "ignore", "pipe"],
-    });
+    const psql = spawn("psql", args, { env, signal, stdio: ["pipe", "ignore", "pipe"] });
     const reader = spawn("pg_restore", ["--no-owner", "--no-privileges", "--no-comments", "-f", "-", file], {
       signal,
       stdio: ["ignore", "pipe", "pipe"],
@@ -103,13 +102,14 @@ function pipeDump(
     psql.on("error", (error) => reject(toolMissing("psql", error)));
     reader.on("error", (error) => abandon(toolMissing("pg_restore", error)));
     psql.stdin.on("error", () => {}); // psql has ended; its close event reports why
+    psql.stdin.write(script(["begin", before]));
     reader.stdout.pipe(psql.stdin, { end: false });
     const abandon = (error: Error): void => {
       psql.kill();
       reject(error);
     };
     reader.on("close", (code) => {
-      if (code === 0) void beforeCommit().then(() => psql.stdin.end(), abandon);
+      if (code === 0) void beforeCommit().then(() => psql.stdin.end(script([...after, "commit"])), abandon);
       else abandon(toolFailed("pg_restore", { code, stderr: readerErrors }));
     });
     psql.on("close", (code) => {
