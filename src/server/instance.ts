@@ -1,18 +1,18 @@
 // Opens an instance from its settings: data dir, lock, store, vault and services, without a listener. The server
 // (start.ts) and operator commands (offline.ts) both start here.
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { requireConsistent } from "../config/consistency.ts";
 import { plainConnections } from "../config/exposure.ts";
-import type { Settings } from "../config/settings.ts";
+import { BadSetting, type Settings } from "../config/settings.ts";
 import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir, requireDatabaseFile } from "./data-dir.ts";
-import { openVault } from "./master-key.ts";
+import { findVault, openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { databaseDamaged } from "./start-refused.ts";
 import { recordMigrationBackup } from "../backup/before-migration.ts";
-import type { Manifest } from "../backup/files.ts";
+import { backupDir, listBackups, type Manifest } from "../backup/files.ts";
 import { backupStateOf } from "../backup/schedule.ts";
 import { createClock, systemSources, type Clock } from "../domain/core/clock.ts";
 import type { Services } from "../domain/core/context.ts";
@@ -23,7 +23,7 @@ import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/thread-tasks.ts";
-import { isOnFuse } from "../store/sqlite/lock.ts";
+import { isOnFuse, LOCK_FILE } from "../store/sqlite/lock.ts";
 
 export type InstanceOptions = {
   settings: Settings;
@@ -79,6 +79,7 @@ export async function openInstance(
   const target = databaseTarget(settings, dir);
   if (target.kind === "sqlite") {
     requireDatabaseFile(dir, target.file);
+    if (isMissing(target.file)) refuseLostDatabase(settings, dir, target.file);
     lock(dir, target.file, options, opened);
   }
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
@@ -90,8 +91,8 @@ export async function openInstance(
   opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
   for (const { what, fix } of plainConnections(settings)) log.warn(`${what} ${fix}`);
-  const { vault, created } = await openVault(store, settings, dir);
-  if (created && !options.ephemeral) log.warn(KEY_CREATED, { file: join(dir, "master.key") });
+  const { vault, createdFile } = await openVault(store, settings, dir);
+  if (createdFile && !options.ephemeral) log.warn(KEY_CREATED, { file: createdFile });
   const bootstrap = withBootstrap ? await openBootstrap(store, settings, dir) : noBootstrap;
   if (bootstrap.hash && !bootstrap.token && target.kind === "sqlite") log.warn(TOKEN_FILE_DELETED);
   const transport = await openTransport(mailTarget(settings, dir, log), settings.mail_from);
@@ -113,6 +114,23 @@ export async function openInstance(
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);
   return { services, dir, bootstrap, migrationBackup };
+}
+
+const isMissing = (file: string): boolean => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;
+
+/**
+ * A start would set up a new deployment in place of the lost one, and its empty backups would be the newest. A key that
+ * was copied to a new data dir is no sign of that, unless the backups are there too.
+ */
+function refuseLostDatabase(settings: Settings, dir: string, file: string): void {
+  const folder = backupDir({ ...settings, data_dir: dir });
+  const wasUsed = existsSync(join(dir, LOCK_FILE)) || folder.startsWith(join(dir, "/"));
+  const key = wasUsed && existsSync(folder) ? findVault(settings, dir)?.fingerprint : undefined;
+  const backup = key && listBackups(folder).find(({ manifest }) => manifest?.master_key_fingerprint === key);
+  if (!backup) return;
+  throw new BadSetting(
+    `There is no database at ${file}, but ${folder} has backups that were made with this master key. Run keyrack restore ${backup.id}; to set up a new deployment instead, move them away.`,
+  );
 }
 
 function lock(dir: string, file: string, options: InstanceOptions, opened: AsyncDisposableStack): void {

@@ -39,12 +39,12 @@ export function findVault(settings: Settings, dir: string): Vault | null {
   return existsSync(file) ? readVault(file) : null;
 }
 
-/** The vault of the deployment's master key. `created` is true when the database was new and got a key. */
+/** The vault of the deployment's master key. `createdFile` is the new key's file if the database was new and got one. */
 export async function openVault(
   store: Store,
   settings: Settings,
   dir: string,
-): Promise<{ vault: Vault; created: boolean }> {
+): Promise<{ vault: Vault; createdFile: string | null }> {
   const file = masterKeyFile(settings, dir);
   const known = await getFact(store.read, "master_key_fingerprint");
   finishRotation(file, known);
@@ -64,7 +64,7 @@ export async function openVault(
       `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to ${right}.`,
     );
   }
-  return { vault, created };
+  return { vault, createdFile: created ? file : null };
 }
 
 type NextMasterKey = {

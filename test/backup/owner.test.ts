@@ -1,5 +1,5 @@
 // Two deployments that share a folder: each prunes, tests and by default restores only its own backups.
-import { rmSync } from "node:fs";
+import { copyFileSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
@@ -112,5 +112,35 @@ describe.each(cheapBackends)("two deployments with one backup folder on %s", (ba
     expect(await deploymentIdOf(nowhere, at.dir)).toBe(await ownDeploymentId(ours.services));
     await createBackup(theirs.services);
     await expect(deploymentIdOf(nowhere, at.dir)).rejects.toMatchObject({ exitCode: 2 });
+  });
+});
+
+describe("a data dir whose database is gone, on sqlite", () => {
+  it("is not set up again beside backups that its master key has made, but in a folder with those of others", async () => {
+    using at = tempDir();
+    await using d = await deployment("sqlite", { backup_dir: at.dir });
+    const app = await d.start();
+    const { id } = await createBackup(app.services);
+    await app.stop();
+    const database = join(d.dir, "keyrack.db");
+    const refused = {
+      exitCode: 2,
+      message: `There is no database at ${database}, but ${at.dir} has backups that were made with this master key. Run keyrack restore ${id}; to set up a new deployment instead, move them away.`,
+    };
+    rmSync(database);
+    await expect(d.start()).rejects.toMatchObject(refused);
+    expect(existsSync(database)).toBe(false);
+    writeFileSync(database, "");
+    await expect(d.start()).rejects.toMatchObject(refused);
+    // A staging server that starts with a copy of the key before it restores a backup of production.
+    await using staging = await deployment("sqlite", { backup_dir: at.dir });
+    copyFileSync(join(d.dir, "master.key"), join(staging.dir, "master.key"));
+    rmSync(join(staging.dir, "keyrack.db"));
+    await (await staging.start()).stop();
+    const master_key_file = join(d.dir, "other.key");
+    const start = () => d.start({ master_key_file });
+    await (await start()).stop(); // with another key it is another deployment
+    const created = d.logs.filter((line) => line.includes("a master key was created"));
+    expect(created.map((line) => (JSON.parse(line) as { file: string }).file).at(-1)).toBe(master_key_file);
   });
 });

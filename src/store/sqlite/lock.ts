@@ -7,13 +7,15 @@ import { connectSqlite } from "./open.ts";
 
 /** The database's name in a data dir. */
 export const DEFAULT_FILE = "keyrack.db";
+/** Created by the first process that uses a data dir with SQLite. */
+export const LOCK_FILE = "keyrack.lock";
 
 export class DataDirInUse extends Error {}
 
 export type DataDirLock = { release(): void };
 
 export function lockDataDir(dir: string): DataDirLock {
-  return holdLock(join(dir, "keyrack.lock"), `Another Keyrack process is using the data dir ${dir}.`);
+  return holdLock(join(dir, LOCK_FILE), `Another Keyrack process is using the data dir ${dir}.`);
 }
 
 /**
