@@ -17,25 +17,28 @@ import { createFileDurably } from "../platform/fsync.ts";
 import { isSqliteFile } from "../store/sqlite/header.ts";
 import {
   DEFAULT_FILE,
+  LOCK_FILE,
   lockDatabaseFile,
   lockDataDir,
   networkFileSystem,
   type DataDirLock,
 } from "../store/sqlite/lock.ts";
+import { isWritable } from "../store/sqlite/open.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 
-/** Creates the data dir if it is missing and returns its absolute path. */
-export function openDataDir(settings: Settings): string {
+/** Creates the data dir if it is missing and returns its absolute path. With `readOnly` it need not be writable. */
+export function openDataDir(settings: Settings, { readOnly = false } = {}): string {
   const dir = resolve(settings.data_dir);
   try {
     createDir(dir);
-    accessSync(dir, constants.W_OK | constants.R_OK | constants.X_OK);
+    accessSync(dir, (readOnly ? 0 : constants.W_OK) | constants.R_OK | constants.X_OK);
   } catch (error) {
     throw new BadSetting(`The data dir ${dir} cannot be used: ${codeOf(error)}.`);
   }
+  if (!isWritable(dir)) return dir;
   restrictMode(dir, 0o700);
   // Corrects modes left by an older umask or a copy. Secret files are refused instead, see readPrivateFile.
-  for (const file of ["keyrack.db", "keyrack.db-wal", "keyrack.db-shm", "keyrack.lock"])
+  for (const file of ["keyrack.db", "keyrack.db-wal", "keyrack.db-shm", LOCK_FILE])
     restrictMode(join(dir, file), 0o600);
   return dir;
 }
@@ -46,7 +49,7 @@ export function openDataDir(settings: Settings): string {
  */
 export function refuseRootOnForeignDir(dir: string): void {
   if (process.geteuid?.() !== 0) return;
-  const paths = ["keyrack.lock", "master.key", "."].map((name) => join(dir, name));
+  const paths = [LOCK_FILE, "master.key", "."].map((name) => join(dir, name));
   const uid = paths.map((path) => statSync(path, { throwIfNoEntry: false })).find((found) => found)?.uid ?? 0;
   if (uid !== 0)
     throw new BadSetting(`${dir} belongs to another user. Run this as that user: sudo -u '#${uid}' keyrack …`);

@@ -24,6 +24,7 @@ import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheck } from "../store/offline/thread-tasks.ts";
 import { isOnFuse, LOCK_FILE } from "../store/sqlite/lock.ts";
+import { isWritable } from "../store/sqlite/open.ts";
 
 export type InstanceOptions = {
   settings: Settings;
@@ -74,7 +75,7 @@ export async function openInstance(
   process.umask(0o077);
   const clock =
     options.clock ?? createClock({ ...systemSources, jumped: (by_ms) => log.warn("clock jumped", { by_ms }) });
-  const dir = openDataDir(settings);
+  const dir = openDataDir(settings, { readOnly: options.forceReadOnly === true });
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
   if (target.kind === "sqlite") {
@@ -135,6 +136,7 @@ function refuseLostDatabase(settings: Settings, dir: string, file: string): void
 
 function lock(dir: string, file: string, options: InstanceOptions, opened: AsyncDisposableStack): void {
   if (options.locked) return;
+  if (options.forceReadOnly && ![dir, dirname(file)].every(isWritable)) return; // nothing is written, so two may read
   const held = lockSqlite(dir, file, options);
   opened.defer(() => held.release());
   if (isOnFuse(dirname(file))) options.log.warn(ON_FUSE, { file });

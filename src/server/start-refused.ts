@@ -7,6 +7,7 @@ import { NativeUnavailable } from "../platform/native-addons.ts";
 import { isConnectionLost, MaintenanceRunning } from "../store/postgres/connection-lost.ts";
 import { SchemaRefused } from "../store/schema/migrate.ts";
 import { DataDirInUse } from "../store/sqlite/lock.ts";
+import { isWritable } from "../store/sqlite/open.ts";
 
 /** A failed sync, or damage that the file system reports. */
 const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
@@ -34,6 +35,14 @@ export function placeOf({ data_dir, database_url }: Pick<Settings, "data_dir" | 
   return database_url.kind === "sqlite" ? dirname(resolve(database_url.file)) : resolve(data_dir);
 }
 
+/** SQLite creates files beside a database even to read it, unless it was closed cleanly (sqlite/open.ts). */
+function cannotOpen(message: string, place: string): string {
+  const problem = `The database in ${place} cannot be opened: ${message}.`;
+  return isWritable(place)
+    ? problem
+    : `${problem} That folder is read-only: copy the data dir to a writable one first.`;
+}
+
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown, place: string): unknown {
   if (error instanceof StartRefused) return error;
@@ -52,8 +61,7 @@ export function toStartRefused(error: unknown, place: string): unknown {
       `The database cannot be read or written: ${message}. Check the disk.`,
       STORAGE_FAILED.test(code) ? 70 : 1,
     );
-  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code))
-    return new StartRefused(`The database cannot be opened: ${message}`, 2);
+  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) return new StartRefused(cannotOpen(message, place), 2);
   if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
   if (code === "55P03")
     return new StartRefused(

@@ -1,8 +1,11 @@
 // After a crash a SQLite database is checked before the first write, and once a week while it is used; a damaged one is
-// only opened read-only.
-import { openSync, readdirSync, readFileSync, readSync, writeFileSync, writeSync, closeSync } from "node:fs";
+// only opened read-only. On a read-only disk it is read as it is.
+import fs, { openSync, readdirSync, readFileSync, readSync, rmSync, truncateSync } from "node:fs";
+import { closeSync, constants, writeFileSync, writeSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { checkDatabase } from "../../src/cli/commands/doctor/database.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { showStatus } from "../../src/domain/health/status.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/kernel/durations.ts";
@@ -10,11 +13,14 @@ import { silentLog } from "../../src/platform/log.ts";
 import { jobs } from "../../src/server/jobs.ts";
 import { toStartRefused } from "../../src/server/start-refused.ts";
 import { startInstance } from "../../src/server/start.ts";
+import { withSource } from "../../src/store/offline/source.ts";
+import { schemaVersion } from "../../src/store/schema/migrate.ts";
+import { readAppliedMigrations } from "../../src/store/schema/applied.ts";
 import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
-import { tempDir } from "../../harness/processes/cli.ts";
+import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 
 function fileOf(d: Pick<Deployment, "target">): string {
   if (d.target.kind !== "sqlite") throw new Error("not SQLite");
@@ -53,6 +59,14 @@ describe("a SQLite database that was damaged while it was closed", () => {
       exitCode: 70,
       message: expect.stringMatching(/damaged .*keyrack restore --force.*--force-read-only/) as string,
     });
+    const damaged = expect.stringContaining("The database is damaged") as string;
+    expect(await checkDatabase(d.settings())).toEqual([{ level: "fail", what: damaged, fix: null }]);
+    const { code, stdout } = await keyrack(["db", "check", "--json", "--data-dir", d.dir]);
+    const schema = { database: null, binary: schemaVersion() };
+    expect([code, JSON.parse(stdout)]).toEqual([
+      4,
+      expect.objectContaining({ ok: false, schema, findings: [damaged] }),
+    ]);
     expect(readFileSync(fileOf(d)).equals(before)).toBe(true);
   });
 
@@ -159,5 +173,50 @@ describe("a SQLite database after a crash", () => {
     });
     await app.stop();
     expect(readFileSync(fileOf(d)).equals(before)).toBe(true);
+  });
+});
+
+/** Makes every folder look as if it were on a disk that was mounted read-only. */
+function onReadOnlyDisk(): Disposable {
+  const { accessSync } = fs;
+  const patch = (access: unknown): void => {
+    Object.assign(fs, { accessSync: access });
+    syncBuiltinESMExports();
+  };
+  patch((path: string, mode = 0) => {
+    accessSync(path, mode);
+    if (mode & constants.W_OK) throw Object.assign(new Error("read-only"), { code: "EROFS" });
+  });
+  return { [Symbol.dispose]: () => patch(accessSync) };
+}
+
+describe("a SQLite database on a read-only disk", () => {
+  it("that was closed cleanly is read without a file beside it, by a command and with --force-read-only", async () => {
+    await using d = await deployment("sqlite");
+    const first = await d.start();
+    const shop = await setUpWorkspace(first, "readonly");
+    await first.stop();
+    rmSync(join(d.dir, "keyrack.lock"));
+    using _disk = onReadOnlyDisk();
+    const migrations = await withSource(d.target, readAppliedMigrations);
+    expect(migrations).not.toEqual([]);
+    await expect(d.start()).rejects.toMatchObject({ exitCode: 2, message: expect.stringContaining("EROFS") as string });
+    const app = await startInstance({ settings: d.settings(), log: d.log, forceReadOnly: true });
+    const client = createClient({ url: app.url, bearer: shop.secretKey });
+    expect((await client.call("GET /v1/projects", { query: {} })).data).toHaveLength(1);
+    await app.stop();
+    expect(readdirSync(d.dir).filter((name) => /^keyrack\.(db-|lock)/.test(name))).toEqual([]);
+    truncateSync(fileOf(d), 2 ** 31);
+    await expect(withSource(d.target, readAppliedMigrations)).rejects.toThrow("Copy the data dir to a writable one");
+  });
+
+  it("that needs its -wal is refused with what to do", () => {
+    const failed = Object.assign(new Error("unable to open database file"), { code: "SQLITE_CANTOPEN" });
+    const problem = (place: string): string => `The database in ${place} cannot be opened: ${failed.message}.`;
+    using temp = tempDir();
+    expect(toStartRefused(failed, temp.dir)).toMatchObject({ exitCode: 2, message: problem(temp.dir) });
+    using _disk = onReadOnlyDisk();
+    const message = `${problem(temp.dir)} That folder is read-only: copy the data dir to a writable one first.`;
+    expect(toStartRefused(failed, temp.dir)).toMatchObject({ exitCode: 2, message });
   });
 });

@@ -22,7 +22,6 @@ export async function listenOnOperatorSocket(services: Services, dir: string): P
     services.log.warn("no operator socket: another instance is using it", { path });
     return noSocket;
   }
-  rmSync(path, { force: true }); // left by a process that crashed
   const sockets = new Set<Socket>();
   const commands = new Set<Promise<void>>();
   const server = createServer((socket) => {
@@ -37,6 +36,7 @@ export async function listenOnOperatorSocket(services: Services, dir: string): P
   const onError = ({ message }: Error): void =>
     services.log.error("a connection was not accepted", { path, error: message });
   try {
+    rmSync(path, { force: true }); // left by a process that crashed
     await listen(server, { path }, onError);
     chmodSync(path, 0o600);
   } catch (error) {

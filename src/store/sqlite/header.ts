@@ -18,8 +18,10 @@ const hasMagic = (header: Buffer): boolean => header.toString("latin1").startsWi
 
 export const isSqliteFile = (file: string): boolean => hasMagic(readHeader(file));
 
-/** In WAL mode bytes 18 and 19 are 2. */
+/** Where two bytes are 2 in WAL mode, and else 1. */
+export const WAL_MODE_AT = 18;
+
 export function isInWalMode(file: string): boolean {
   const header = readHeader(file);
-  return hasMagic(header) && header[18] === 2 && header[19] === 2;
+  return hasMagic(header) && header[WAL_MODE_AT] === 2 && header[WAL_MODE_AT + 1] === 2;
 }

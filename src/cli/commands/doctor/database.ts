@@ -9,6 +9,9 @@ import { SECRET_FIX } from "./settings.ts";
 import { fail, ok, risk, type Finding } from "./findings.ts";
 
 const NAMED_NODES_MAX = 10;
+/** The exit code for a database or server that cannot be reached. */
+const UNREACHABLE = 3;
+const UNREACHABLE_FIX = "Check KEYRACK_DATABASE_URL and that the database is running.";
 
 export async function checkDatabase(settings: Settings): Promise<Finding[]> {
   const { databaseOf, withOfflineSource } = await import("../audit/offline.ts");
@@ -32,7 +35,9 @@ export async function checkDatabase(settings: Settings): Promise<Finding[]> {
       return [...found, await checkVersions(source), ...checkSharedLimits(settings)];
     });
   } catch (error) {
-    return [fail((error as Error).message, "Check KEYRACK_DATABASE_URL and that the database is running.")];
+    const { message, exitCode = UNREACHABLE } = error as Error & { exitCode?: number };
+    // Other messages, such as that of a full disk, say themselves what to do.
+    return [fail(message, exitCode === UNREACHABLE ? UNREACHABLE_FIX : null)];
   }
 }
 
