@@ -39,6 +39,8 @@ export type PendingRestore = {
   new_master_key: boolean;
   /** The id of the replaced database, which keeps it, or a new one: the backup may be one of another deployment. */
   deployment_id?: string | null;
+  /** Where the replaced database is kept. What it had and the backup has not is reported by the command only. */
+  replaced?: string | null;
   /** Versions of the replaced database that are above VERSION_JUMP: the raised version must exceed these too. */
   reached: { id: string; policy_version: number }[];
 };
@@ -67,7 +69,7 @@ export async function finishRestore(services: Services): Promise<FinishedRestore
   await services.writtenBytes.reset();
   // Stored checkpoints do not verify under the new key, so every chain gets a new one.
   if (pending.new_master_key) await runCheckpoints(services, { rows: 0 });
-  services.log.warn("a backup was restored", finished);
+  services.log.warn("a backup was restored", { ...finished, replaced: pending.replaced ?? null });
   return finished;
 }
 

@@ -1,7 +1,7 @@
 // Restores a backup into a database that no server uses. On SQLite the restored file is prepared and checked beside the
 // old one and then swapped in, so that an interrupted restore leaves the old database in place. On PostgreSQL the swap
 // is one transaction that comes before the check; a failed check undoes it.
-import { existsSync, renameSync, statSync } from "node:fs";
+import { existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Services } from "../domain/core/context.ts";
 import { record } from "../domain/core/record.ts";
@@ -92,17 +92,25 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
     createsMasterKey,
     deploymentId: deploymentId ?? (isOther ? newDeploymentId() : null),
   };
-  const restored = await (target.kind === "sqlite" ? restoreSqlite(plan, target.file) : restorePostgres(plan, target));
-  setCheckpointsAside(options.dataDir);
-  return restored;
+  return target.kind === "sqlite" ? restoreSqlite(plan, target.file) : restorePostgres(plan, target);
 }
 
-/** The restored log does not extend notes that were signed after the backup, or with the replaced master key. */
-function setCheckpointsAside(dataDir: string): void {
+/**
+ * The restored log does not extend notes that were signed after the backup, or with the replaced master key. Called
+ * before the replacement and before new notes are signed. Returns how to undo it.
+ */
+function setCheckpointsAside(dataDir: string): () => void {
   const folder = join(dataDir, "checkpoints");
-  if (!existsSync(folder)) return;
-  renameSync(folder, `${folder}.replaced-${timestampNow()}`);
-  fsyncDir(dataDir);
+  const aside = `${folder}.replaced-${timestampNow()}`;
+  const move = (from: string, to: string): void => {
+    if (existsSync(from)) renameSync(from, to);
+    fsyncDir(dataDir);
+  };
+  move(folder, aside);
+  return () => {
+    rmSync(folder, { recursive: true, force: true });
+    move(aside, folder);
+  };
 }
 
 function assertRestorable({ id, manifest }: Backup, target: DatabaseTarget): void {
@@ -149,16 +157,21 @@ async function restoreSqlite(plan: RestorePlan, file: string): Promise<Restored>
   const restored: DatabaseTarget = { kind: "sqlite", file: `${file}.restoring` };
   const keptAs = `${file}.replaced-${timestampNow()}`;
   const replaced = hasDatabase({ kind: "sqlite", file }) ? keptAs : null;
+  let putBack = (): void => {};
   try {
     if (replaced) assertForced(plan, `at ${file}`, replaced);
     removeSqlite(restored.file);
     await extract(backup, restored.file, options.onProgress);
     const lost = await findLostChanges(restored, replaced ? await readState(plan) : null);
     await markRestorePending(restored, await pendingOf(plan, replaced));
+    putBack = setCheckpointsAside(options.dataDir);
     const finished = await finishIn(plan, restored);
     await assertSound(plan, restored);
     swapSqlite(restored.file, file, keptAs);
     return report(plan, finished, lost, replaced);
+  } catch (error) {
+    putBack();
+    throw error;
   } finally {
     removeSqlite(restored.file);
   }
@@ -172,11 +185,19 @@ async function restorePostgres(plan: RestorePlan, target: PostgresTarget): Promi
   const before = replaced ? await readState(plan) : null;
   const after = restorePendingSql(JSON.stringify(await pendingOf(plan, replaced)), options.newMasterKey);
   await assertChecksum(backup, options.onProgress);
-  await restoreDump(target.url, backup, { replaced, after, beforeCommit: options.assertAlone }, options.onProgress);
+  let putBack = (): void => {};
+  let undo = async (): Promise<void> => {};
+  const beforeCommit = async (): Promise<void> => {
+    await options.assertAlone();
+    putBack = setCheckpointsAside(options.dataDir);
+  };
   try {
+    await restoreDump(target.url, backup, { replaced, after, beforeCommit }, options.onProgress);
+    undo = () => undoRestore(target.url, replaced);
     await assertSound(plan, target);
   } catch (error) {
-    await undoRestore(target.url, replaced);
+    await undo();
+    putBack();
     throw error;
   }
   const lost = await findLostChanges(target, before);
@@ -196,7 +217,8 @@ async function pendingOf(plan: RestorePlan, replaced: string | null): Promise<Pe
   const { options, backup, deploymentId } = plan;
   const versions = replaced ? await readReplaced(options, readVersions) : null;
   const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
-  return { backup_id: backup.id, new_master_key: options.newMasterKey, deployment_id: deploymentId, reached };
+  const { newMasterKey: new_master_key } = options;
+  return { backup_id: backup.id, new_master_key, deployment_id: deploymentId, replaced, reached };
 }
 
 /** Migrates the schema and records in the database that its restore is not finished. */

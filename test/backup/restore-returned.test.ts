@@ -1,23 +1,25 @@
 // What a restore brings back besides keys: members, projects and tenants. Rules about idle keys wait, and copies of
 // later checkpoints are set aside.
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
+import { backupDir } from "../../src/backup/files.ts";
+import { restoreBackup } from "../../src/backup/restore.ts";
 import { restoreOffline } from "../../src/server/offline.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { backends, cheapBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 
 const TENANTS = 1_100;
 
-const restore = (d: Deployment) =>
+const restore = (d: Deployment, newMasterKey = false) =>
   restoreOffline({
     settings: d.settings(),
     log: d.log,
     backup: undefined,
     force: true,
-    newMasterKey: false,
+    newMasterKey,
     onProgress: () => {},
   });
 
@@ -46,22 +48,54 @@ async function addTenants({ target }: Deployment): Promise<void> {
     );
 }
 
-describe.each(backends)("restore on %s", (backend) => {
-  it("sets the files with checkpoints aside, which the restored log need not extend", async () => {
+describe.each(cheapBackends)("restore on %s", (backend) => {
+  it("sets the files with checkpoints aside before notes of the restored log are signed", async () => {
     await using d = await deployment(backend);
     const app = await d.start();
     await createBackup(app.services);
     await app.stop();
-    const folders = () => readdirSync(d.dir).filter((name) => name.startsWith("checkpoints"));
-    mkdirSync(join(d.dir, "checkpoints"), { recursive: true });
-    writeFileSync(join(d.dir, "checkpoints", "later.txt"), "a note signed after the backup\n");
-    await restore(d);
-    const [aside, ...others] = folders();
-    expect(others).toEqual([]);
-    expect(aside).toMatch(/^checkpoints\.replaced-\d{8}T\d{9}Z$/);
-    expect(readdirSync(join(d.dir, String(aside)))).toContain("later.txt");
+    rmSync(join(d.dir, "checkpoints"), { recursive: true, force: true });
     await restore(d); // there is nothing to set aside
-    expect(folders()).toEqual([aside]);
+    const folders = () => readdirSync(d.dir).filter((name) => name.startsWith("checkpoints"));
+    expect(folders()).toEqual([]);
+    mkdirSync(join(d.dir, "checkpoints"));
+    writeFileSync(join(d.dir, "checkpoints", "later.txt"), "a note signed after the backup\n");
+    await restore(d, true);
+    expect(folders()).toEqual(["checkpoints", expect.stringMatching(/^checkpoints\.replaced-\d{8}T\d{9}Z$/)]);
+    const [signed, aside] = folders().map((name) => readdirSync(join(d.dir, name)));
+    expect([signed, aside]).toEqual([[expect.stringMatching(/^0000.*\.txt$/)], ["later.txt"]]);
+  });
+});
+
+describe.each(backends)("restore on %s", (backend) => {
+  it("has set them aside when it is interrupted after the replacement, and the next start names the old database", async () => {
+    await using d = await deployment(backend);
+    const app = await d.start();
+    await createBackup(app.services);
+    await app.stop();
+    const checkpoints = join(d.dir, "checkpoints");
+    mkdirSync(checkpoints, { recursive: true });
+    const settings = d.settings();
+    const killed = restoreBackup({
+      dataDir: d.dir,
+      backupDir: backupDir(settings),
+      backup: undefined,
+      target: d.target,
+      force: true,
+      newMasterKey: true,
+      onProgress: () => {},
+      log: d.log,
+      masterKeyFingerprint: () => null,
+      assertAlone: async () => {},
+      open: async () => Promise.reject(new Error("killed")),
+    });
+    await expect(killed).rejects.toThrow("killed");
+    expect(existsSync(checkpoints)).toBe(backend === "sqlite"); // where nothing was replaced
+    if (backend === "sqlite") return;
+    rmSync(join(d.dir, "master.key"));
+    await d.start();
+    const logged = d.logs.find((line) => line.includes("a backup was restored")) ?? "{}";
+    expect(JSON.parse(logged)).toMatchObject({ replaced: expect.stringMatching(/^keyrack_replaced_\w+$/) as string });
   });
 
   it("counts members, projects and tenants that are back, and delays rules about idle keys", async () => {
