@@ -1,7 +1,8 @@
 // Copies a whole deployment from SQLite to PostgreSQL or back. The source is only read. The copy goes into use when
 // every row is there, every value is equal and every audit chain verifies; until then it is marked or named as
 // unfinished.
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
+import { dirname } from "node:path";
 import { openStore } from "../store/database.ts";
 import { copyOrder, copyRows, checksumDifferences, checksumRows, type TableChecksums } from "../store/offline/copy.ts";
 import { openCopySource, type CopySource } from "../store/offline/copy-source.ts";
@@ -13,6 +14,7 @@ import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
 import { readAppliedMigrations } from "../store/schema/applied.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
+import { isWritable } from "../store/sqlite/open.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
 import { describeTarget, dialectName, type DatabaseTarget, type PostgresTarget } from "../store/target.ts";
 import { BackupRefused } from "./files.ts";
@@ -81,6 +83,9 @@ async function assertSource(from: DatabaseTarget, to: DatabaseTarget): Promise<v
 /** The destination must be empty, or an unfinished copy of ours. */
 async function assertDestination(to: DatabaseTarget): Promise<void> {
   if (to.kind === "sqlite") {
+    const folder = dirname(to.file);
+    if (!existsSync(folder)) throw new BackupRefused(`There is no folder ${folder}. Create it first.`, 2);
+    if (!isWritable(folder)) throw new BackupRefused(`${folder} cannot be written to by this user, or at all.`, 2);
     if ((statSync(to.file, { throwIfNoEntry: false })?.size ?? 0) > 0)
       throw new BackupRefused(`There is a file at ${to.file} already. Move it away first.`);
     return;

@@ -5,7 +5,8 @@
 import { renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { backupDir, isOwn, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
+import { codeOf } from "../platform/errors.ts";
+import { backupDir, BackupRefused, isOwn, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf, isUsable } from "./list.ts";
 import { DAY_MS, isFuture } from "../kernel/durations.ts";
 
@@ -84,6 +85,10 @@ export function pruneBackups(settings: BackupSettings, options: PruneOptions): P
 
 /** Renames first: an interrupted removal leaves nothing that is named like a backup. */
 function removeBackup(dir: string, id: string): void {
-  renameSync(join(dir, id), join(dir, `.${id}`));
-  rmSync(join(dir, `.${id}`), { recursive: true, force: true });
+  try {
+    renameSync(join(dir, id), join(dir, `.${id}`));
+    rmSync(join(dir, `.${id}`), { recursive: true, force: true });
+  } catch (error) {
+    throw new BackupRefused(`Backup ${id} cannot be removed from ${dir}: ${codeOf(error)}.`);
+  }
 }

@@ -44,7 +44,8 @@ type LoadInput = {
 
 export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() }: LoadInput): Loaded {
   const warnings: string[] = [];
-  const file = readConfigFile(env, flags, configFile, cwd);
+  const path = namedConfigFile(env, configFile, cwd) ?? guessConfigFile(env, flags, cwd);
+  const file = path ? readConfigFile(path) : {};
   warnings.push(...checkEnvironment(env));
   const raw = {} as Loaded["raw"];
   const settings: Record<string, unknown> = {};
@@ -62,16 +63,16 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
     try {
       settings[name] = parsers[kind](value);
     } catch (error) {
-      throw new BadSetting(`${sourceName(name, source)}: ${(error as Error).message}`);
+      throw new BadSetting(`${sourceName(name, source, path)}: ${(error as Error).message}`);
     }
   }
   if (raw.data_dir.source === "default") requireTrustedDataDir(resolve(cwd, raw.data_dir.value));
   return { settings: settings as Settings, raw, warnings };
 }
 
-function sourceName(name: SettingName, source: Source): string {
+function sourceName(name: SettingName, source: Source, file: string | null): string {
   if (source === "flag") return `--${name.replaceAll("_", "-")}`;
-  return source === "file" ? `keyrack.toml: ${fileKey(name)}` : settingsTable[name].env;
+  return source === "file" ? `${file}: ${fileKey(name)}` : settingsTable[name].env;
 }
 
 /** The settings file that --config or KEYRACK_CONFIG names. */
@@ -88,14 +89,7 @@ function guessConfigFile(env: LoadInput["env"], flags: NonNullable<LoadInput["fl
   return file ?? null;
 }
 
-function readConfigFile(
-  env: LoadInput["env"],
-  flags: NonNullable<LoadInput["flags"]>,
-  named: string | undefined,
-  cwd: string,
-): SettingTexts {
-  const file = namedConfigFile(env, named, cwd) ?? guessConfigFile(env, flags, cwd);
-  if (!file) return {};
+function readConfigFile(file: string): SettingTexts {
   let parsed: Record<string, unknown>;
   try {
     parsed = parseToml(readFileSync(file, "utf8"));

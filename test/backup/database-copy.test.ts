@@ -90,6 +90,17 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await client.call("POST /v1/tenants", { body: { external_id: "made on PostgreSQL" } });
     await app.stop();
     const back = join(d.dir, "back.db");
+    const nowhere = { kind: "sqlite", file: join(d.dir, "nowhere", "keyrack.db") } as const;
+    const toNowhere = copyOffline({
+      settings: d.settings({ database_url: url }),
+      to: nowhere,
+      dryRun: true,
+      onProgress: quiet,
+    });
+    await expect(toNowhere).rejects.toMatchObject({
+      exitCode: 2,
+      message: `There is no folder ${join(d.dir, "nowhere")}. Create it first.`,
+    });
     await copyOffline({
       settings: d.settings({ database_url: url }),
       to: { kind: "sqlite", file: back },

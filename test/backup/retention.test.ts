@@ -1,6 +1,10 @@
 // Retention: 7 days, 4 weeks and 12 months, counted in periods that have a backup.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { selectKept, type DatedBackup } from "../../src/backup/retention.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
+import { writeManifest } from "../../src/backup/files.ts";
+import { pruneBackups, selectKept, type DatedBackup } from "../../src/backup/retention.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
 
 const NOW = Date.UTC(2026, 10, 15, 3);
@@ -63,5 +67,23 @@ describe("retention", () => {
     const kept = selectKept([...ordinary, ...recent, before(30), before(47)], NOW);
     expect([...kept].toSorted()).toEqual([...without, ...recent.map(({ id }) => id)].toSorted());
     expect(selectKept([before(400)], NOW).size).toBe(1);
+  });
+});
+
+describe("a backup past retention that cannot be removed", () => {
+  it("is named, with the reason", () => {
+    using temp = tempDir();
+    const ids = ["20260101T000000Z-000001", "20260101T000000Z-000002"];
+    const contents = { schema_version: 1, master_key_fingerprint: null, rows: {}, audit_heads: [], checkpoints: [] };
+    const file = { dialect: "sqlite", tool: null, file: "keyrack.db", bytes: 0, sha256: "" } as const;
+    for (const id of ids) {
+      const made = { id, created_at: "2026-01-01T00:00:00.000Z", keyrack: "0.1.0" };
+      mkdirSync(join(temp.dir, id));
+      writeFileSync(join(temp.dir, id, "keyrack.db"), "");
+      writeManifest(join(temp.dir, id), { object: "backup", format: 1, ...made, ...file, ...contents });
+    }
+    writeFileSync(join(temp.dir, `.${ids[0]}`), ""); // a rename fails, as on a read-only disk
+    const prune = () => pruneBackups({ backup_dir: temp.dir, data_dir: temp.dir }, { deploymentId: null });
+    expect(prune).toThrow(`Backup ${ids[0]} cannot be removed from ${temp.dir}: ENOTDIR.`);
   });
 });

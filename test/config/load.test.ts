@@ -51,6 +51,13 @@ describe("settings", () => {
     expect(() => load({ [name]: value })).toThrow(`${name}: ${message}`);
   });
 
+  it("in a file are rejected with the name of the file", () => {
+    using temp = tempDir();
+    const configFile = join(temp.dir, "other.toml");
+    writeFileSync(configFile, "port = 70000\n");
+    expect(() => loadSettings({ env: {}, configFile })).toThrow(`${configFile}: port: must be a whole number`);
+  });
+
   it("of another program are ignored with a warning, and misspelt ones are errors", () => {
     expect(load({ KEYRACK_OPERATOR_IMAGE: "x" }).warnings).toEqual([
       "Unknown environment variable KEYRACK_OPERATOR_IMAGE is ignored.",
