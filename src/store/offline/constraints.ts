@@ -30,9 +30,6 @@ const POSTGRES_KEYS = `
     from pg_constraint k join pg_class c on c.oid = k.conrelid
    where k.contype in ('p', 'u', 'f') and k.convalidated and pg_table_is_visible(c.oid)`;
 
-/** By the number of migrations. */
-const expected = new Map<number, Promise<string[]>>();
-
 async function expectedKeys(migrations: readonly Migration[]): Promise<string[]> {
   const db = connectSqlite(":memory:", { timeout: 0 });
   try {
@@ -53,8 +50,7 @@ export async function findMissingKeys(source: Source): Promise<string[]> {
   const count = (await readAppliedMigrations(source)).length;
   const known = loadMigrations("sqlite");
   if (count > known.length) return [];
-  const wanted = expected.get(count) ?? expectedKeys(known.slice(0, count));
-  expected.set(count, wanted);
+  const wanted = await expectedKeys(known.slice(0, count));
   const found = new Set((await source.all<{ key: string }>(POSTGRES_KEYS, [])).map(({ key }) => key));
-  return (await wanted).filter((key) => !found.has(key)).map((key) => `the ${key} is missing`);
+  return wanted.filter((key) => !found.has(key)).map((key) => `the ${key} is missing`);
 }
