@@ -39,7 +39,7 @@ export function findVault(settings: Settings, dir: string): Vault | null {
   return existsSync(file) ? readVault(file) : null;
 }
 
-/** The vault of the deployment's master key. `createdFile` is the new key's file if the database was new and got one. */
+/** The vault of the deployment's master key. `createdFile` is that of a new key, which only a new database gets. */
 export async function openVault(
   store: Store,
   settings: Settings,

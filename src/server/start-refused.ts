@@ -35,7 +35,7 @@ export function placeOf({ data_dir, database_url }: Pick<Settings, "data_dir" | 
   return database_url.kind === "sqlite" ? dirname(resolve(database_url.file)) : resolve(data_dir);
 }
 
-/** SQLite creates files beside a database even to read it, unless it was closed cleanly (sqlite/open.ts). */
+/** SQLite creates files beside a database even to read it, unless it was closed cleanly (store/sqlite/open.ts). */
 function cannotOpen(message: string, place: string): string {
   const problem = `The database in ${place} cannot be opened: ${message}.`;
   return isWritable(place)

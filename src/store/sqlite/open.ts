@@ -33,7 +33,7 @@ export function isWritable(dir: string): boolean {
 
 /**
  * To read a database in WAL mode, SQLite creates files beside it. On a read-only disk, one that was closed cleanly is
- * complete by itself. SQLite's `immutable` is not available: it needs URIs as file names, which better-sqlite3 disables.
+ * complete by itself. SQLite's `immutable` is not available: it needs URIs, which better-sqlite3 disables.
  */
 function isUnwritableWal(file: string): boolean {
   return !isWritable(dirname(file)) && existsSync(file) && !existsSync(`${file}-wal`) && isInWalMode(file);
