@@ -92,6 +92,11 @@ export const SWITCHES: readonly Switch[] = [
     ],
   },
   {
+    name: "endpoints of one shape (`http/endpoint.ts`)",
+    rows: ["parts/check"],
+    edits: [edit("src/http/endpoint.ts", "...(SHAPE as object),", "")],
+  },
+  {
     name: "validator of a check's body (`api/machine/fast-check.ts`)",
     rows: ["parts/check"],
     edits: [edit("src/api/machine/ratelimit.ts", "fastParseCheck)", "() => undefined)")],
