@@ -78,26 +78,13 @@ function wholeMs(nowMs: number): number {
   return ms;
 }
 
-/** Built from character codes in one call: every response carries an id. bench: parts/healthz */
 function formatUuid(ms: number, { a, b, c }: Tail): string {
-  put(0, 8, Math.floor(ms / 2 ** 16));
-  put(9, 4, ms % 2 ** 16);
-  put(14, 4, 0x7000 | a);
-  put(19, 4, 0x8000 | (b >>> 16));
-  put(24, 4, b & 0xffff);
-  put(28, 8, c);
-  return String.fromCharCode(...characters);
+  const time = hex(ms, 12);
+  const version = hex(0x7000 | a, 4);
+  const variant = hex(0x8000 | (b >>> 16), 4);
+  return `${time.slice(0, 8)}-${time.slice(8)}-${version}-${variant}-${hex(b & 0xffff, 4)}${hex(c, 8)}`;
 }
 
-const HEX = /* @__PURE__ */ Array.from("0123456789abcdef", (digit) => digit.charCodeAt(0));
-
-/** Scratch: the characters of the id being formatted, with its dashes in place. */
-const characters = /* @__PURE__ */ Array.from(NIL, (character) => character.charCodeAt(0));
-
-function put(at: number, digits: number, value: number): void {
-  let left = value;
-  for (let i = at + digits - 1; i >= at; i--) {
-    characters[i] = HEX[left & 15] as number;
-    left >>>= 4;
-  }
+function hex(value: number, digits: number): string {
+  return value.toString(16).padStart(digits, "0");
 }

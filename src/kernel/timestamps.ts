@@ -22,16 +22,10 @@ export function parseTimestamp(text: string): number | null {
   return ms >= 0 && ms <= MS_MAX ? ms : null;
 }
 
-let lastMs = Number.NaN;
-let lastText = "";
-
-/** Throws RangeError outside 1970..9999. Memoizes the last moment, often formatted several times. bench: parts/mint */
+/** Throws RangeError outside 1970..9999. */
 export function formatTimestamp(ms: number): string {
-  if (ms === lastMs) return lastText;
   if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp must be in the years 1970 to 9999.");
-  lastText = new Date(ms).toISOString();
-  lastMs = ms;
-  return lastText;
+  return new Date(ms).toISOString();
 }
 
 export function formatTimestampOrNull(ms: number | null): string | null {

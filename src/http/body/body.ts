@@ -87,7 +87,6 @@ export function reservedBytes(headers: IncomingHttpHeaders, max: number): number
 }
 
 function isJson(type: string | undefined): boolean {
-  if (type === "application/json") return true; // the usual spelling needs no regular expression
   return type !== undefined && /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim());
 }
 

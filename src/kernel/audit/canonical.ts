@@ -17,19 +17,8 @@ export function canonicalize(value: Json): string {
 }
 
 function canonicalString(text: string): string {
-  // Fast path for ids, hashes and names, nearly every string of an audit row. bench: parts/mint
-  if (isPlain(text)) return `"${text}"`;
   if (!text.isWellFormed()) throw new TypeError("Canonical JSON has no lone surrogates.");
   return JSON.stringify(text);
-}
-
-/** Printable ASCII that needs no escape. */
-function isPlain(text: string): boolean {
-  for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i);
-    if (c < 0x20 || c > 0x7e || c === 0x22 || c === 0x5c) return false;
-  }
-  return true;
 }
 
 function canonicalNumber(value: number): string {

@@ -33,7 +33,7 @@ export const GENESIS_HASH = "0".repeat(64);
 /** The workspace_id of the deployment chain. */
 export const NIL_WORKSPACE = "00000000-0000-0000-0000-000000000000";
 
-/** The row's canonical JSON. Fast path of `canonicalize`: the keys are written in sorted order. bench: parts/mint */
+/** The row's canonical JSON. Fast path of `canonicalize`: keys in sorted order, by hand. bench: dashboard/verify */
 export function canonicalAuditRow(row: AuditRow, payloadText: string = canonicalize(row.payload)): string {
   return (
     `{"action":${canonicalize(row.action)},"actor_id":${canonicalize(row.actor_id)}` +

@@ -149,23 +149,9 @@ export async function dropEmptyHeads(tx: Tx, heads: AuditHeads): Promise<void> {
   for (const [workspace_id, head] of heads) if (head.seq === 0) await dropEmptyHead.run(tx, { workspace_id });
 }
 
-/** Copies field by field instead of spreading. bench: vendor/mint */
-function chainEntry(entry: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
-  const row: AuditLogRow = {
-    workspace_id: entry.workspace_id,
-    seq: head.seq + 1,
-    id: entry.id,
-    occurred_at: Math.max(now, head.occurred_at),
-    actor_type: entry.actor_type,
-    actor_id: entry.actor_id,
-    action: entry.action,
-    target_type: entry.target_type,
-    target_id: entry.target_id,
-    payload: entry.payload_text,
-    prev_hash: head.hash,
-    hash: "",
-  };
-  const hashed = { ...row, occurred_at: formatTimestamp(row.occurred_at) };
-  row.hash = digest("sha256", auditPreimage(hashed, row.payload));
-  return row;
+function chainEntry({ payload_text, ...entry }: PreparedEntry, head: AuditHeadRow, now: number): AuditLogRow {
+  const chained = { ...entry, payload: payload_text, seq: head.seq + 1, prev_hash: head.hash };
+  const occurred_at = Math.max(now, head.occurred_at);
+  const preimage = auditPreimage({ ...chained, occurred_at: formatTimestamp(occurred_at) }, payload_text);
+  return { ...chained, occurred_at, hash: digest("sha256", preimage) };
 }

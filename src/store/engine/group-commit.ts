@@ -8,7 +8,7 @@ import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
-import { segmentsOf, settle, settleAll, settleGroup, failureOfJob, type Job, type QueuedJob } from "./job.ts";
+import { segmentsOf, settleAll, settleGroup, failureOfJob, type Job, type QueuedJob } from "./job.ts";
 import { PolicyVersions, type VersionChange } from "./policy-versions.ts";
 import type { Tx } from "./tx.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
@@ -246,7 +246,7 @@ export class GroupCommit {
   ): Promise<PromiseSettledResult<void>[]> {
     const results: PromiseSettledResult<void>[] = [];
     for (const [i, pending] of segment.entries()) {
-      const result = await settle(run(pending, i));
+      const [result] = await Promise.allSettled([run(pending, i)]);
       if (result.status === "rejected" && this.#endsTransaction(result.reason)) throw result.reason;
       results.push(result);
       if (requiresRollback(result, i)) break;

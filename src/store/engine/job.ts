@@ -64,15 +64,6 @@ export function segmentsOf(group: QueuedJob[]): QueuedJob[][] {
   return result;
 }
 
-/** `Promise.allSettled` for one promise, without its arrays. bench: vendor/mint */
-export async function settle(work: Promise<void>): Promise<PromiseSettledResult<void>> {
-  try {
-    return { status: "fulfilled", value: await work };
-  } catch (reason) {
-    return { status: "rejected", reason };
-  }
-}
-
 /** `Promise.all` that rejects only when all have settled: none of them still writes when the caller rolls back. */
 export async function settleAll<A, B>(works: readonly [Promise<A>, Promise<B>]): Promise<[A, B]> {
   try {
