@@ -113,6 +113,10 @@ class Load {
   }
 }
 
+const round = (n: number): number => Math.round(n * 100) / 100;
+
+const spread = (times: number[]) => ({ median: round(percentile(times, 50)), max: round(Math.max(...times)) });
+
 async function backupUnderLoad(want: BackupCampaign): Promise<BackupReport> {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-prove-"));
   try {
@@ -164,16 +168,14 @@ async function runUnder(want: BackupCampaign, dir: string, url: string | null): 
   const restoreMs: number[] = [];
   for (const each of made) restoreMs.push(await restoreOne(want.backend, dir, each, problems));
   const [baselineP99, duringP99] = [percentile(baseline, 99), percentile(during, 99)];
-  const backupMs = made.map(({ ms }) => ms);
-  const round = (n: number): number => Math.round(n * 100) / 100;
   return {
     backups: made.length,
     restored: made.length - problems.length,
     keys: want.keys,
     writes,
     writesMeanwhile: during.length,
-    backupMs: { median: round(percentile(backupMs, 50)), max: round(Math.max(...backupMs)) },
-    restoreMs: { median: round(percentile(restoreMs, 50)), max: round(Math.max(...restoreMs)) },
+    backupMs: spread(made.map(({ ms }) => ms)),
+    restoreMs: spread(restoreMs),
     writeMs: {
       baselineP50: round(percentile(baseline, 50)),
       baselineP99: round(baselineP99),

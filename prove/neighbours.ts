@@ -130,6 +130,63 @@ function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, meas
   }
 }
 
+/** What the rounds share. */
+type Rig = { server: Running; metricsUrl: string; victims: VictimProcess; holds: HoldFile; dir: string };
+
+/** Victims alone, then beside attackers. */
+async function runRound(rig: Rig, options: NeighboursOptions, tally: Tally, seed: number): Promise<void> {
+  const { server, metricsUrl, victims, holds, dir } = rig;
+  const { quietMs, strength, pauseMs, measured } = options;
+  const { url, pid } = server.ready;
+  const call = callOf(() => server);
+  const random = seeded(seed);
+  let made = 0;
+  const fresh = (): string => `n${seed}-${++made}`;
+  const victim = { ...(await worldOn(server, `victim-${seed}`)), call };
+  const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
+  const second = { ...(await worldOn(server, `second-${seed}`)), call };
+  const testKeyOf = async ({ key }: World): Promise<string> =>
+    (await must(call(key, "POST /v1/secret_keys", { env: "test" }))).key as string;
+  const victimTestKey = await testKeyOf(victim);
+  const all: Victim[] = [
+    { ...victim, env: "live" },
+    { ...second, env: "live" },
+    { ...second, env: "test", key: await testKeyOf(second) },
+  ];
+  const person = await makeVictimPerson(call, dir, seed);
+  const broken = (what: string): void => tally.failed(seed, what);
+  const heldBefore = await countHolds(metricsUrl);
+  const stopQuiet = victims.start({ url, victims: all, person, seed, pauseMs, measured });
+  await sleep(quietMs);
+  const quiet = await stopQuiet();
+  const heldQuiet = await countHolds(metricsUrl);
+  const levels = await readLevels(pid, metricsUrl);
+  const end = new AbortController();
+  const stopBeside = victims.start({ url, victims: all, person, seed: seed + 1, pauseMs, measured });
+  const stage: Stage = {
+    url,
+    attacker,
+    victim,
+    victimTestKey,
+    random,
+    strength,
+    stop: end.signal,
+    fresh,
+    broken,
+  };
+  await attack(stage, options, tally);
+  end.abort();
+  const beside = await stopBeside();
+  judge(tally, seed, quiet, beside, measured);
+  const held = await countHolds(metricsUrl);
+  const delays = { quiet: heldQuiet - heldBefore, beside: held - heldQuiet };
+  if (measured) judgeHolds(tally, seed, delays, holds.read());
+  await checkMail(dir, [...quiet.invited, ...beside.invited], tally, seed);
+  tally.most("largest RSS MB", peakRssMb(pid));
+  const left = await levelOff(pid, metricsUrl, levels);
+  if (left) tally.failed(seed, `after the attacks the server still holds ${left}`);
+}
+
 export function neighboursCampaign(options: NeighboursOptions): Campaign {
   return {
     name: "neighbours",
@@ -158,57 +215,10 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       holds.read(); // of its start
       const victims = new VictimProcess();
       const sizes: number[] = [];
-      let made = 0;
+      const rig = { server, metricsUrl, victims, holds, dir: scratch.dir };
       try {
-        const call = callOf(() => server);
         for (const seed of rounds(run, tally)) {
-          const random = seeded(seed);
-          const fresh = (): string => `n${seed}-${++made}`;
-          const victim = { ...(await worldOn(server, `victim-${seed}`)), call };
-          const attacker = { ...(await worldOn(server, `attacker-${seed}`)), call };
-          const second = { ...(await worldOn(server, `second-${seed}`)), call };
-          const testKeyOf = async ({ key }: World): Promise<string> =>
-            (await must(call(key, "POST /v1/secret_keys", { env: "test" }))).key as string;
-          const victimTestKey = await testKeyOf(victim);
-          const all: Victim[] = [
-            { ...victim, env: "live" },
-            { ...second, env: "live" },
-            { ...second, env: "test", key: await testKeyOf(second) },
-          ];
-          const person = await makeVictimPerson(call, scratch.dir, seed);
-          const broken = (what: string): void => tally.failed(seed, what);
-          const { url } = server.ready;
-          const { pauseMs, measured } = options;
-          const heldBefore = await countHolds(metricsUrl);
-          const stopQuiet = victims.start({ url, victims: all, person, seed, pauseMs, measured });
-          await sleep(options.quietMs);
-          const quiet = await stopQuiet();
-          const heldQuiet = await countHolds(metricsUrl);
-          const levels = await readLevels(server.ready.pid, metricsUrl);
-          const end = new AbortController();
-          const stopBeside = victims.start({ url, victims: all, person, seed: seed + 1, pauseMs, measured });
-          const stage: Stage = {
-            url,
-            attacker,
-            victim,
-            victimTestKey,
-            random,
-            strength: options.strength,
-            stop: end.signal,
-            fresh,
-            broken,
-          };
-          await attack(stage, options, tally);
-          end.abort();
-          const beside = await stopBeside();
-          judge(tally, seed, quiet, beside, options.measured);
-          const held = await countHolds(metricsUrl);
-          const delays = { quiet: heldQuiet - heldBefore, beside: held - heldQuiet };
-          if (options.measured) judgeHolds(tally, seed, delays, holds.read());
-          await checkMail(scratch.dir, [...quiet.invited, ...beside.invited], tally, seed);
-          tally.most("largest RSS MB", peakRssMb(server.ready.pid));
-          const left = await levelOff(server.ready.pid, metricsUrl, levels);
-          if (left) tally.failed(seed, `after the attacks the server still holds ${left}`);
+          await runRound(rig, options, tally, seed);
           sizes.push(rssMb(server.ready.pid));
         }
         await checkChains(run, tally);
