@@ -3,7 +3,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { RouteInput, RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { reasonOf } from "../forms/common-fields.tsx";
 import { toProblem, type Problem } from "../api/problems.ts";
 import { refreshReads } from "../api/query.ts";
 
@@ -54,15 +53,8 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
   const changePage = async ({ bulk_id, matched }: Found): Promise<Page> => {
     const { cursor, idempotencyKey } = next.current;
     const position = cursor === null ? { expect: matched } : { cursor };
-    const body = {
-      action,
-      filter,
-      dry_run: false,
-      limit: PAGE,
-      bulk_id,
-      ...position,
-      ...reasonOf({ reason: reason.current }),
-    };
+    const given = reason.current === "" ? {} : { reason: reason.current };
+    const body = { action, filter, dry_run: false, limit: PAGE, bulk_id, ...position, ...given };
     const page = await call("POST /v1/bulk/keys", { body, idempotencyKey });
     next.current = { cursor: page.next_cursor, idempotencyKey: newIdempotencyKey() };
     return page;
