@@ -54,8 +54,16 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await create.getByLabel(/^Scopes/).fill("legacy");
     await create.getByLabel("Expires").selectOption("On a date");
     await create.getByLabel("Date").fill("2090-05-04");
+    await create.getByLabel("Rate limits").selectOption("Custom limits");
+    await create.getByLabel("Rules").fill("5 / minute");
+    await create.getByLabel("Rate limits").selectOption("No limits");
+    await create.getByLabel("Rules").waitFor({ state: "hidden" });
     await create.getByLabel("Project").fill("Mai");
-    await create.getByRole("option", { name: /Mails/ }).click();
+    await create.getByRole("option", { name: /Mails/ }).waitFor();
+    await page.keyboard.press("Tab"); // chooses the only one
+    await expect.poll(() => create.getByLabel("Project").inputValue()).toBe("Mails");
+    await create.getByLabel("Rate limits").selectOption("Custom limits");
+    await expect.poll(() => create.getByLabel("Rules").inputValue()).toBe("5 / minute");
     await create.getByLabel("mail:send").waitFor();
     await expect.poll(() => create.getByLabel("mail:send").isChecked()).toBe(true); // a default of the new project
     await expect.poll(() => create.getByLabel(/^Other scopes/).inputValue()).toBe("legacy");
@@ -168,6 +176,15 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await refused.waitFor({ state: "detached" });
     await expect.poll(() => tenant.inputValue()).toBe("Globex");
     expect(sent).not.toContain("POST /v1/keys");
+    // A refusal is in view, wherever the dialog is scrolled to.
+    await page.setViewportSize({ width: 640, height: 400 });
+    const error = { code: "limit_reached", message: "This tenant has reached its limit." };
+    await page.route("**/v1/keys", (route) => route.fulfill({ status: 409, json: { error } }), { times: 1 });
+    await create.getByRole("button", { name: "Create key" }).click();
+    const inView =
+      "(([p]) => p && p.top >= 0 && p.bottom <= innerHeight)([document.querySelector('dialog [role=alert] p')?.getBoundingClientRect()])";
+    await expect.poll(() => page.evaluate(inView)).toBe(true);
+    sent.length = 0;
     await tenant.press("Enter");
     await dialog(page, "Save this key now").waitFor();
     expect(sent.filter((text) => text === "POST /v1/keys")).toHaveLength(1);
@@ -212,8 +229,12 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
       await route.continue();
     });
     const box = await all.elementHandle();
-    await page.getByLabel("Search keys").fill("CI");
     await box?.focus();
+    // Typed by script, which does not move the focus: the rows may be inert before it could be moved back.
+    await page.getByLabel("Search keys").evaluate((input: { value: string; dispatchEvent(event: Event): boolean }) => {
+      input.value = "CI";
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
     await page.locator("main [aria-busy=true]").waitFor();
     await expect.poll(() => page.evaluate("document.activeElement === document.body")).toBe(true);
     await box?.focus();

@@ -121,6 +121,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     await button(page, "Add origin").click();
     await page.getByRole("dialog", { name: "This session is in another workspace now" }).waitFor();
     await button(page, "Return to Team").click();
+    await page.getByRole("alert").getByText("Nothing was changed. Try again.", { exact: true }).waitFor();
     await button(page, "Add origin").click();
     await page.getByRole("list", { name: "Origins" }).getByText("https://app.example.com").waitFor(); // reads are alive
     const rows = await suite.instance.sql("select embed_origins from workspaces where slug in ($1, $2) order by slug", [

@@ -115,7 +115,11 @@ export async function request(route: string, input: Input = {}, options: CallOpt
   // Not by a switch of this tab, which ends with reading everything again.
   const isForeign = switches === ownSwitches.count && switches % 2 === 0;
   const hasMoved = problem.status === 409 && problem.details.some(({ path: named }) => named === WORKSPACE_HEADER);
-  if (isForeign && hasMoved) moved.value = true;
+  if (isForeign && hasMoved) {
+    moved.value = true;
+    // Shown when the person has returned to the workspace.
+    throw new Problem(409, { message: "Nothing was changed. Try again." });
+  }
   if (own && problem.status === 403) forbidden.value++;
   throw problem;
 }

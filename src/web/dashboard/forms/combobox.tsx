@@ -92,7 +92,7 @@ function Suggestions({ id, label, found, at, choose }: ListProps) {
 type Typing = { text: string | null; moved?: number; isRefused?: boolean };
 
 /** What is typed and suggested while the list is open. `text` is null while it is closed. */
-function useTyping({ name, chosen, onChoose, search }: ComboboxProps) {
+function useTyping({ name, isFilter, chosen, onChoose, search }: ComboboxProps) {
   const { onChanged } = useContext(FormContext);
   const [{ text, moved, isRefused }, setTyping] = useState<Typing>({ text: null });
   const open = text !== null;
@@ -100,6 +100,7 @@ function useTyping({ name, chosen, onChoose, search }: ComboboxProps) {
   const sought = text === null || text === chosen?.label ? "" : text;
   const suggestions = useSuggestions(sought, open, search);
   const found = suggestions.list;
+  const only = found.length === 1 ? found[0] : undefined;
   // Without a text, at the choice; at none if that is not listed, so that Enter does not replace it.
   const at = moved ?? (chosen && sought === "" ? found.findIndex(({ id }) => id === chosen.id) : 0);
   const edit = (typed: string | null): void => setTyping({ text: typed });
@@ -133,7 +134,8 @@ function useTyping({ name, chosen, onChoose, search }: ComboboxProps) {
       show();
       currentTarget.select();
     },
-    onBlur: close,
+    // A text that names one record chooses it, as Enter would. A filter must not change the address of another page.
+    onBlur: () => (!isFilter && sought && only && suggestions.text === sought ? choose(only) : close()),
     onKeyDown: (event) => {
       if (!press(event.key)) return;
       event.preventDefault();

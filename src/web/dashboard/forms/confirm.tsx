@@ -20,9 +20,12 @@ type ConfirmProps = {
   onClose: () => void;
 };
 
+/** Numbers may be typed as buttons show them: 1,234. */
+const plain = (text: string): string => text.replaceAll(",", "").trim();
+
 export function Confirm({ title, submit, children, fields, typed, env, send, onClose }: ConfirmProps) {
   const [text, setText] = useState("");
-  const blocked = typed !== undefined && text.trim() !== typed.trim() ? "Type the text first." : null;
+  const blocked = typed !== undefined && plain(text) !== plain(typed) ? "Type the text first." : null;
   return (
     <Dialog title={title} onClose={onClose} env={env}>
       {children}

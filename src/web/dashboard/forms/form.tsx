@@ -40,8 +40,11 @@ type FormProps = {
 
 type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
+/** Without those of a choice that is not made: they keep what was typed, for when it is made again. */
 const controlsOf = (form: HTMLFormElement): Control[] =>
-  [...form.elements].filter((element): element is Control => "name" in element && element.name !== "");
+  [...form.elements].filter(
+    (element): element is Control => "name" in element && element.name !== "" && !element.closest("form [hidden]"),
+  );
 
 /** What the fields hold by name; a checkbox that is not checked is absent. */
 function valuesOf(form: HTMLFormElement): Values {
@@ -65,7 +68,7 @@ function placeErrors(details: readonly Detail[], names: readonly string[]) {
   const errors = new Map<string, string>();
   const unplaced: string[] = [];
   for (const { path, message } of details) {
-    const name = fieldOf(path, names);
+    const name = fieldOf(path.replace("key_policy.", ""), names);
     if (name === undefined) unplaced.push(`${path} ${message}`);
     else if (!errors.has(name)) errors.set(name, message);
   }
@@ -109,6 +112,8 @@ function Buttons({ of, busy }: { of: FormProps; busy: boolean }) {
     </div>
   );
 }
+
+const show = (shown: Element | null): void => shown?.scrollIntoView({ block: "nearest" });
 
 export function Form(props: FormProps) {
   const { label, send, onProblem, children, footer, watch = true } = props;
@@ -158,10 +163,10 @@ export function Form(props: FormProps) {
         if (!busy) void onSubmit(event.currentTarget);
       }}
     >
-      <div role="alert" class="alert">
-        {alert !== "" && <p>{alert}</p>}
-      </div>
       <FormContext.Provider value={{ errors, busy, onChanged }}>{children}</FormContext.Provider>
+      <div role="alert" class="alert">
+        {alert !== "" && <p ref={show}>{alert}</p>}
+      </div>
       <Buttons of={props} busy={busy} />
       {footer}
     </form>

@@ -31,7 +31,7 @@ export function AddressFields({ of, isKey = false }: { of: Listed; isKey?: boole
         onChange={setRule}
         {...(!isKey && { hint: "Applies to the keys that have no networks of their own." })}
       />
-      {(rule === "enforce" || rule === "report") && (
+      <div hidden={rule !== "enforce" && rule !== "report"}>
         <TextAreaField
           name={LIST}
           label="Networks"
@@ -39,7 +39,7 @@ export function AddressFields({ of, isKey = false }: { of: Listed; isKey?: boole
           value={(of.allowed_cidrs ?? []).join("\n")}
           hint="One on each line: 203.0.113.0/24 or 2001:db8::/32. Up to 50."
         />
-      )}
+      </div>
     </>
   );
 }

@@ -133,7 +133,7 @@ export function LimitsField({ current = null, inherited }: LimitsProps) {
         value={choice}
         onChange={setChoice}
       />
-      {choice === "own" && (
+      <div hidden={choice !== "own"}>
         <TextAreaField
           name="rate_limits"
           label="Rules"
@@ -142,7 +142,7 @@ export function LimitsField({ current = null, inherited }: LimitsProps) {
           value={rulesText(current ?? [])}
           hint="One on each line: 100 / minute, or burst: 20 / 10 seconds per tenant."
         />
-      )}
+      </div>
     </>
   );
 }

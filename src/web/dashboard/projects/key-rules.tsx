@@ -99,6 +99,9 @@ export function keyRulesOf(values: Values, project: Project) {
       .map(Number),
     holder_rotate: values.holder_rotate === "true",
   };
+  const { default_ttl_days: usual, max_ttl_days: longest } = key_policy;
+  if (usual !== null && longest !== null && usual > longest)
+    throw fieldProblem("default_ttl_days", "must not be longer than the longest lifetime");
   if (values[NAME] === undefined) return { key_policy };
   const scope_catalogue = linesOf(values[NAME]).map(parseLine);
   const names = scope_catalogue.map(({ name }) => name);
