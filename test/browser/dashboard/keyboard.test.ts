@@ -28,9 +28,12 @@ describe.runIf(hasBrowser)("Enter and Escape in the dashboard", () => {
     await button(page, "Save").click();
     await page.getByText("Workspace saved.").first().waitFor();
 
+    const counted = [null, "2026-01-01T00:00:00.000Z"].map((disabled_at) => ({ disabled_at, expires_at: null }));
+    await page.route("**/v1/keys?*limit=200", (route) => route.fulfill({ json: { data: counted, has_more: true } }));
     await g.show(`tenants/${t.tenant_id}`);
     await button(page, "More actions").click();
     await page.getByRole("menuitem", { name: "Delete tenant" }).click();
+    await dialog(page, "Delete tenant").getByText("At least 1 key stops working immediately.").waitFor();
     const typed = dialog(page, "Delete tenant").getByLabel("Type globex to confirm");
     await typed.fill("x");
     await page.keyboard.press("Enter");

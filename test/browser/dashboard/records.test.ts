@@ -38,6 +38,19 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
 
     await button(page, "Edit").click();
     await field(page, "Name").fill("Orders");
+    const [usual, longest, idle] = [/^Days until/, /^Longest lifetime/, /^Days after/].map((name) =>
+      page.getByLabel(name),
+    );
+    await usual?.fill("400");
+    await longest?.fill("30");
+    await button(page, "Save").click();
+    await page.getByText("Days until a new key expires must not be longer than the longest lifetime.").waitFor();
+    await usual?.fill("");
+    await idle?.fill("3"); // the server names it key_policy.idle_revoke_days
+    await button(page, "Save").click();
+    await expect.poll(() => idle?.evaluate((input) => input.matches("[aria-invalid=true]:focus"))).toBe(true);
+    await expect.poll(() => dialog(page, "Edit project").locator(".alert p").count()).toBe(0);
+    for (const days of [longest, idle]) await days?.fill("");
     await button(page, "Save").click();
     await g.at("Orders");
 
@@ -72,6 +85,7 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await page.getByText("1,005 of 1,005 left, including 5 granted").waitFor();
     await expect.poll(() => page.getByRole("meter", { name: "calls" }).getAttribute("value")).toBe("1005");
     await expectAccessible(page);
+    await page.locator(`a[href$="keys?tenant=${tenant.id}&state=all"]`, { hasText: "including revoked" }).waitFor();
     await page.goto(page.url().replace(`tenants/${tenant.id}`, `keys/${key.id}`));
     await page.getByText("1,000 of 1,000 left").waitFor();
     await expect.poll(() => page.getByRole("meter").count()).toBe(2);
@@ -214,7 +228,9 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await expectAccessible(page);
     await button(page, "Done").click();
     await page.getByText("2001:db8::/32").waitFor();
+    await g.show(`tenants/${tenant.body.id}`, "test");
     await button(page, "Suspend").click();
+    await page.getByRole("dialog").getByText("Applies to live and test").waitFor();
     await button(page, "Suspend tenant").click();
     await dialog(page, "Tenant suspended").waitFor();
     await button(page, "Done").click();

@@ -108,7 +108,7 @@ export async function searchTenants(text: string, abort: AbortSignal): Promise<S
   return found.map((tenant) => ({ id: tenant.id, label: tenantLabel(tenant), hint: tenant.external_id }));
 }
 
-const matches = (text: string, ...fields: string[]): boolean =>
+export const matches = (text: string, ...fields: string[]): boolean =>
   fields.some((field) => field.toLowerCase().includes(text.toLowerCase()));
 
 export async function searchProjects(text: string, abort: AbortSignal): Promise<Suggestion[]> {

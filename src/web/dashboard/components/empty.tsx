@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { formatWait } from "../../shared/format.ts";
 import { problemText, type Problem } from "../api/problems.ts";
+import { param, setParams } from "../links.ts";
 import { Button } from "./button.tsx";
 import { Icon, type IconName } from "./icon.tsx";
 import { NOT_FOUND } from "./page.tsx";
@@ -40,8 +41,16 @@ export function Empty({ icon, title, children, action, command }: EmptyProps) {
 
 export const SEARCH_HINT = "Search matches the start of words and whole ids.";
 
-/** `q`: what was searched for. */
-export function NoMatch({ what, q = "", onClear }: { what: string; q?: string; onClear: () => void }) {
+type NoMatchProps = {
+  what: string;
+  /** What was searched for. */
+  q?: string;
+  /** Another step than clearing the filters. */
+  action?: ComponentChildren;
+  onClear: () => void;
+};
+
+export function NoMatch({ what, q = "", action, onClear }: NoMatchProps) {
   return (
     <section class="empty">
       <span class="empty-icon">
@@ -53,6 +62,7 @@ export function NoMatch({ what, q = "", onClear }: { what: string; q?: string; o
         {q !== "" && ` ${SEARCH_HINT}`}
       </p>
       <div class="buttons">
+        {action}
         <Button onClick={onClear}>Clear filters</Button>
       </div>
     </section>
@@ -114,7 +124,11 @@ export function Failed({ problem, onRetry }: RefusedProps) {
         </p>
       )}
       <div class="buttons">
-        <RetryButton problem={problem} onRetry={onRetry} />
+        {problem.status === 400 && param("after") !== "" ? (
+          <Button onClick={() => setParams({ after: null })}>First page</Button>
+        ) : (
+          <RetryButton problem={problem} onRetry={onRetry} />
+        )}
       </div>
     </section>
   );

@@ -35,5 +35,6 @@ export function credentialNote(text: string): string | null {
   const parsed = parseCredential(found);
   if (!parsed) return "This key is mistyped: its checksum is wrong.";
   const name = KINDS[parsed.kind] ?? "a one-time token";
-  return `This is ${name} (${parsed.displayPrefix}…). It was not sent anywhere.`;
+  const next = parsed.kind === "api_key" ? " Search for its start instead." : "";
+  return `This is ${name} (${parsed.displayPrefix}…). It was not sent anywhere.${next}`;
 }

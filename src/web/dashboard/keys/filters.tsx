@@ -82,7 +82,8 @@ export function TenantFilter() {
   );
 }
 
-type KeyFiltersProps = { projects: readonly Project[]; onLookUp: (text: string) => void };
+/** Without `onLookUp` a pasted key is only named. */
+type KeyFiltersProps = { projects: readonly Project[]; onLookUp: ((text: string) => void) | undefined };
 
 export function KeyFilters({ projects, onLookUp }: KeyFiltersProps) {
   const hasCatalogue = projects.some(({ scope_catalogue }) => scope_catalogue.length > 0);

@@ -151,7 +151,7 @@ function Record({ of }: { of: ApiKey }) {
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, every);
   return (
     <>
-      <StateLine of={of} {...beside} notes={of.verdict?.admitted ? of.verdict.reasons : []} />
+      <StateLine of={of} {...beside} verdict={of.verdict} />
       <div class="two-columns">
         <div>
           <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
-import { env, hrefTo, param } from "../links.ts";
+import { env, hrefTo, param, setParams } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
 import { Button, roleReason } from "../components/button.tsx";
 import { clearFilters, isFiltered } from "../forms/filters.tsx";
@@ -98,7 +98,12 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
 const labelOf = (key: ApiKey | undefined): string => (key ? keyTitle(key) : "key");
 
 function NoKeys({ create }: { create: ComponentChildren }) {
-  if (isFiltered(KEY_FILTERS)) return <NoMatch what="keys" q={param("q")} onClear={() => clearFilters(KEY_FILTERS)} />;
+  if (isFiltered(KEY_FILTERS)) {
+    const all = param("state") === "" && (
+      <Button onClick={() => setParams({ state: "all", after: null })}>Include revoked keys</Button>
+    );
+    return <NoMatch what="keys" q={param("q")} action={all} onClear={() => clearFilters(KEY_FILTERS)} />;
+  }
   return (
     <Empty
       icon="key"
@@ -115,7 +120,7 @@ function NoKeys({ create }: { create: ComponentChildren }) {
 type ListProps = {
   read: Read<RouteOutput<"GET /v1/keys">>;
   create: ComponentChildren;
-  onLookUp: (text: string) => void;
+  onLookUp: ((text: string) => void) | undefined;
 };
 
 function List({ read, create, onLookUp }: ListProps) {
@@ -189,7 +194,7 @@ export function Keys() {
         </>
       }
     >
-      <List read={read} create={create} onLookUp={setPasted} />
+      <List read={read} create={create} onLookUp={roleReason("admin") === null ? setPasted : undefined} />
       {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
       {creating && <CreateKey onClose={() => setCreating(false)} />}
     </Page>

@@ -18,8 +18,10 @@ const OVERLAPS: readonly Option[] = [
 /** `expires_at`: of the old key, which a rotation never extends. */
 export function OverlapField({ expires_at }: { expires_at: string | null }) {
   const [hours, setHours] = useState(DEFAULT);
-  const end = serverNow() + Number(hours) * HOUR_MS;
-  const until = new Date(expires_at === null ? end : Math.min(end, Date.parse(expires_at))).toISOString();
+  const now = serverNow();
+  const expiry = expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at);
+  if (expiry <= now) return <p>The old key has expired.</p>;
+  const until = new Date(Math.min(now + Number(hours) * HOUR_MS, expiry)).toISOString();
   return (
     <SelectField
       name="overlap_hours"

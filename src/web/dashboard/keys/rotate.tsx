@@ -8,12 +8,13 @@ import { hrefTo } from "../links.ts";
 import { Dialog } from "../components/dialog.tsx";
 import { SecretDialog } from "../forms/secret.tsx";
 import { Named } from "../components/text.tsx";
+import { Time } from "../components/time.tsx";
 import { go } from "../routes.ts";
 import { OverlapField, overlapOf } from "./overlap.tsx";
 import { PropagationDialog } from "./propagation.tsx";
 import type { ApiKey } from "./state.ts";
 
-type Step = { name: "ask" } | { name: "secret" | "propagation"; id: string; key: string };
+type Step = { name: "ask" } | { name: "secret" | "propagation"; id: string; key: string; expires_at: string | null };
 
 export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   const [step, setStep] = useState<Step>({ name: "ask" });
@@ -26,7 +27,16 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
         env={of.env}
         onDone={() => setStep({ ...step, key: "", name: "propagation" })}
       >
-        <p>It replaces the old key and has the same scopes and limits.</p>
+        <p>
+          It replaces the old key and has the same scopes and limits.{" "}
+          {step.expires_at === null ? (
+            "It does not expire."
+          ) : (
+            <>
+              It expires on <Time at={step.expires_at} exact />.
+            </>
+          )}
+        </p>
       </SecretDialog>
     );
   if (step.name === "propagation") {
@@ -55,7 +65,7 @@ export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) 
           const body = overlapOf(values);
           const made = await call("POST /v1/keys/{id}/rotate", { params: { id: of.id }, body, idempotencyKey });
           refreshReads("/v1/keys");
-          setStep({ name: "secret", id: made.id, key: made.key });
+          setStep({ name: "secret", id: made.id, key: made.key, expires_at: made.expires_at });
         }}
       >
         <OverlapField expires_at={of.expires_at} />

@@ -6,7 +6,7 @@ import { hrefTo } from "../links.ts";
 import { Badge } from "../components/badge.tsx";
 import { FoundAt, UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
-import { keyNotes, keyState, type Beside } from "./state.ts";
+import { keyNotes, keyState, type ApiKey, type Beside } from "./state.ts";
 
 type Props = Beside & { of: Parameters<typeof keyState>[0] };
 
@@ -46,8 +46,8 @@ function LeakedLine({ of, keys = [] }: Props) {
   );
 }
 
-/** The state in a sentence, with its reason. `notes`: what to know of a key that verifiers allow. */
-export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { message: string }[] }) {
+/** The state in a sentence, with its reason, and what to know of a key that verifiers allow. */
+export function StateLine({ of, verdict, ...beside }: Props & Pick<ApiKey, "verdict">) {
   const { name, sentence, reason } = keyState(of, beside);
   const [before, at, after] = sentence;
   return (
@@ -57,7 +57,7 @@ export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { 
         <LeakedLine of={of} {...beside} />
       ) : (
         <span>
-          {before}
+          {name === "Active" && verdict?.admitted === false ? "Verifiers refuse it now." : before}
           {at !== undefined && <Time at={at} exact focusable />}
           {after}
           {reason && (
@@ -66,7 +66,7 @@ export function StateLine({ of, notes, ...beside }: Props & { notes: readonly { 
               <UserText>{reason}</UserText>
             </>
           )}
-          {notes.map(({ message }) => ` ${message}`)}
+          {verdict?.admitted && verdict.reasons.map(({ message }) => ` ${message}`)}
         </span>
       )}
     </p>

@@ -4,7 +4,7 @@
 import { call } from "../api/call.ts";
 import { roleName, session } from "../api/session.ts";
 import { env, hrefTo, slug } from "../links.ts";
-import { keyTitle, searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
+import { keyTitle, matches, searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
 import { roleReason } from "../components/button.tsx";
 import { place } from "../routes.ts";
 import type { NavItem } from "../shell/nav.tsx";
@@ -23,14 +23,12 @@ export type PaletteItem = {
 /** Results of each of three kinds, besides the way to the whole list. */
 const FOUND_MAX = 4;
 
-const wholeList = (group: string, page: string, q: string): PaletteItem => ({
+const wholeList = (group: string, page: string, q: string, state = ""): PaletteItem => ({
   group,
   label: q === "" ? `All ${page}` : `All ${page} matching “${q}”`,
-  href: hrefTo(page, { query: { q } }),
+  href: hrefTo(page, { query: { q, state } }),
   isWholeList: true,
 });
-
-const matches = (text: string, label: string): boolean => label.toLowerCase().includes(text.toLowerCase());
 
 /** Pages, actions and workspaces: known without asking the server. */
 export function localItems(text: string, pages: readonly NavItem[]): PaletteItem[] {
@@ -61,16 +59,20 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
 }
 
 async function searchKeys(text: string, abort: AbortSignal): Promise<PaletteItem[]> {
-  const query = { q: text, env: env.value, limit: FOUND_MAX };
-  const { data, next_cursor = null } = await call("GET /v1/keys", { query }, { signal: abort });
+  const find = (state: { state?: "revoked" }) =>
+    call("GET /v1/keys", { query: { q: text, env: env.value, limit: FOUND_MAX, ...state } }, { signal: abort });
+  const usual = await find({});
+  // Rotations leave many revoked keys of one name, which must not hide the others.
+  const state = usual.data.length === 0 ? "revoked" : "";
+  const { data, next_cursor = null } = state === "" ? usual : await find({ state });
   const tenants = await tenantNames(data, abort);
   const found = data.map((key) => ({
     group: "Keys",
     label: keyTitle(key),
-    hint: [`${key.display_prefix}…`, tenants.get(key.tenant_id)].filter(Boolean).join(" · "),
+    hint: [`${key.display_prefix}…`, tenants.get(key.tenant_id), state].filter(Boolean).join(" · "),
     href: hrefTo("keys", { id: key.id }),
   }));
-  return next_cursor === null ? found : [...found, wholeList("Keys", "keys", text)];
+  return next_cursor === null ? found : [...found, wholeList("Keys", "keys", text, state)];
 }
 
 /** Names by id: keys of several tenants often have the same name. */

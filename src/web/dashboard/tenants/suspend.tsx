@@ -3,11 +3,10 @@ import { useState } from "preact/hooks";
 import { plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
-import type { Tenant } from "../api/records.ts";
+import { tenantLabel, type Tenant } from "../api/records.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
-import { env } from "../links.ts";
 import { tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
 import { KeysThatStop } from "../components/keys-that-stop.tsx";
@@ -45,9 +44,9 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
   const verb = resumes ? "Resume" : "Suspend";
   return (
     <Confirm
-      title={<Named verb={verb} name={tenant.name ?? tenant.external_id} />}
+      title={<Named verb={verb} name={tenantLabel(tenant)} />}
       submit={`${verb} tenant`}
-      env={env.value}
+      env="both"
       onClose={onClose}
       fields={!resumes && <ReasonField />}
       send={send}

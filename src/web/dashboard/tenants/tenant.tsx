@@ -42,20 +42,18 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
   ];
   return (
     <Loaded read={read}>
-      {({ data, has_more }) =>
-        data.length === 0 ? (
-          <p class="muted">No {env.value} keys.</p>
-        ) : (
-          <>
+      {({ data }) => (
+        <>
+          {data.length === 0 ? (
+            <p class="muted">No {env.value} keys.</p>
+          ) : (
             <Table caption="Keys of this tenant" columns={columns(data)} rows={data} rowKey={({ id }) => id} />
-            {has_more && (
-              <p class="panel-foot">
-                <a href={hrefTo("keys", { query: { tenant: tenant.id } })}>All keys of this tenant</a>
-              </p>
-            )}
-          </>
-        )
-      }
+          )}
+          <p class="panel-foot">
+            <a href={hrefTo("keys", { query: { tenant: tenant.id, state: "all" } })}>All keys, including revoked</a>
+          </p>
+        </>
+      )}
     </Loaded>
   );
 }
