@@ -59,6 +59,17 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await said.getByText("At least 5 results").waitFor();
     await found("Keys", /^All keys matching “globe”$/).click();
     await expect.poll(() => page.getByRole("rowheader").count()).toBe(5);
+    // A revoked key is found where no other is, and in the list when it is asked for.
+    await suite.instance.call(at.key, `POST /v1/keys/${made.body.id}/revoke`, {});
+    const prefix = String(made.body.display_prefix);
+    await page.keyboard.press("Control+k");
+    await field(page, "Search or jump to").fill(prefix);
+    await found("Keys", /^CI kr_live_[\w-]{6}… · Globex · revoked$/).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByLabel("Search keys").fill(prefix);
+    await button(page, "Include revoked keys").click();
+    await page.getByRole("rowheader", { name: /^CI\b/ }).waitFor();
+    await expect.poll(() => page.getByRole("rowheader").count()).toBe(1);
     await page.keyboard.press("Control+k");
     await field(page, "Search or jump to").fill("sett");
     await page.keyboard.press("Enter");
@@ -83,6 +94,15 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await page.keyboard.press("Escape");
     await g.show("keys");
     await page.getByRole("table", { name: "Keys" }).waitFor();
+    await page.setViewportSize({ width: 640, height: 400 });
+    await button(page, "Actions for CI 4").click();
+    const menu = "document.querySelector('[role=menu]:popover-open')?.getBoundingClientRect()";
+    await expect.poll(() => page.evaluate(`(({ top, bottom }) => top >= 0 && bottom <= 400)(${menu})`)).toBe(true);
+    await page.keyboard.press("Escape");
+    await page.setViewportSize({ width: 1280, height: 720 });
+    await button(page, "Workspace: Team").click();
+    await page.getByRole("menuitem", { name: "Team", description: `Owner · ${at.slug}` }).waitFor();
+    await page.keyboard.press("Escape");
     await page.getByLabel("Test", { exact: true }).click();
     await page.getByText("Test data").waitFor();
     await expect.poll(() => page.title()).toBe("Keys · Team (test) · Keyrack");

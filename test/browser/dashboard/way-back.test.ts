@@ -19,6 +19,9 @@ const FIRST_ROW = `(() => {
   return { isBelowHeader: top >= header && top < innerHeight, focused: document.activeElement.innerText };
 })()`;
 
+/** Why an active key is refused. */
+const USED_UP = { code: "quota_exceeded", message: "It has used up a quota.", since: null };
+
 describe.runIf(hasBrowser)("the way back to a list", () => {
   const suite = useBrowserSuite();
 
@@ -50,9 +53,22 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await expect.poll(() => create.getByLabel("Tenant", { exact: true }).inputValue()).toBe("Globex");
     await page.keyboard.press("Escape");
 
+    let known: object = { verdict: { admitted: false, reasons: [USED_UP] } };
+    await page.route("**/v1/keys/*?include=*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), ...known } });
+    });
     const link = page.getByRole("link", { name: /^Key 1\b/ });
     await link.click();
     await page.getByRole("heading", { level: 1, name: "Key 1" }).waitFor();
+    await page.getByText("Verifiers refuse it now.").waitFor();
+    expect(await page.getByText("Requests with this key are allowed.").count()).toBe(0);
+    known = { expires_at: "2026-01-01T00:00:00.000Z" };
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
+    await page.getByText("Expired on").waitFor();
+    await button(page, "Rotate").click();
+    await page.getByRole("dialog").getByText("The old key has expired.").waitFor();
+    await button(page, "Cancel").click();
     await expect
       .poll(() => page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href"))
       .toContain(filters);
@@ -76,6 +92,14 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
         isBelowHeader: true,
         focused: expect.stringContaining("Key 12"),
       });
+
+    await page.reload(); // forgets the pages before
+    await button(page, "First page").waitFor();
+    await page.unroute("**/v1/keys?*");
+    await g.show("keys?after=nope");
+    await page.getByText("This could not be loaded.").waitFor();
+    await button(page, "First page").click();
+    await page.getByRole("link", { name: /^Key 12\b/ }).waitFor();
 
     await g.show("keys/nope");
     await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();

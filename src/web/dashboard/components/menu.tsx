@@ -36,7 +36,7 @@ function position(button: HTMLElement, menu: HTMLElement): void {
   const below = at.bottom + GAP + height <= innerHeight || at.top < innerHeight - at.bottom;
   const top = below ? at.bottom + GAP : at.top - GAP - height;
   const left = at.left + width <= innerWidth - EDGE ? at.left : at.right - width;
-  menu.style.top = `${Math.max(EDGE, top)}px`;
+  menu.style.top = `${Math.max(EDGE, Math.min(top, innerHeight - EDGE - height))}px`;
   menu.style.left = `${Math.max(EDGE, left)}px`;
 }
 
@@ -90,15 +90,15 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
     close();
     onSelect?.();
   };
-  const state = { "aria-disabled": disabled === null ? undefined : ("true" as const), onClick: press };
-  if (checked !== undefined)
-    return (
-      <button {...common} {...state} type="button" role="menuitemradio" aria-checked={checked}>
-        {content}
-      </button>
-    );
   return (
-    <button {...common} {...state} type="button" role="menuitem">
+    <button
+      {...common}
+      aria-disabled={disabled === null ? undefined : "true"}
+      onClick={press}
+      type="button"
+      role={checked === undefined ? "menuitem" : "menuitemradio"}
+      aria-checked={checked}
+    >
       {content}
     </button>
   );
@@ -116,8 +116,8 @@ function Groups({ groups, headings = {}, close }: Pick<MenuProps, "groups" | "he
                   {headings[index]}
                 </div>
               )}
-              {group.map((item) => (
-                <Item key={item.label} item={item} close={close} />
+              {group.map((item, i) => (
+                <Item key={i} item={item} close={close} />
               ))}
             </div>
           ),

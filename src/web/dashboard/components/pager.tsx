@@ -67,6 +67,7 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
   const at = param(name);
   const isOnly = at === "" && next === null && param("limit") === "";
   const pager = useFirstRow();
+  const back = before.get(at);
   const forward = (): void => {
     // The page may be on its way already.
     if (next === null || next === at) return;
@@ -98,10 +99,10 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
             disabled={at === "" ? "This is the first page." : null}
             onClick={() => {
               isTurning = true;
-              setParams({ [name]: before.get(at) ?? null });
+              setParams({ [name]: back ?? null });
             }}
           >
-            Previous page
+            {at !== "" && back === undefined ? "First page" : "Previous page"}
           </Button>
           <Button iconAfter="right" disabled={next === null ? "This is the last page." : null} onClick={forward}>
             Next page

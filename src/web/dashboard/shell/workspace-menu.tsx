@@ -10,7 +10,7 @@ export function WorkspaceMenu() {
   const others = (session.value?.memberships ?? []).map(
     ({ workspace_id, name, slug, role }): MenuItem => ({
       label: name,
-      hint: roleName(role),
+      hint: `${roleName(role)} · ${slug}`,
       href: hrefTo("home", { slug, env: env.value }),
       checked: workspace_id === here.workspace_id,
     }),
