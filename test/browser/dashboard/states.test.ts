@@ -257,6 +257,13 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     const { page } = g;
     const writes: string[] = [];
     page.on("request", (request) => request.method() !== "GET" && writes.push(`${request.method()} ${request.url()}`));
+    const { project_id, tenant_id } = t;
+    const made = await suite.instance.call(t.key, "POST /v1/keys", {
+      project_id,
+      tenant_id,
+      env: "live",
+      name: "Lost",
+    });
     let pressed = 0;
     for (const name of PAGES.filter((each) => each !== "account")) {
       await g.show(address(name));
@@ -270,6 +277,10 @@ describe.runIf(hasBrowser)("the states of every page", () => {
           pressed++;
         }
         await page.keyboard.press("Escape");
+        await page.getByLabel("Search keys").fill(String(made.body.key)); // members look nothing up
+        const note = () =>
+          page.getByLabel("Search keys").evaluate((input: { validationMessage: string }) => input.validationMessage);
+        await expect.poll(note).toMatch(/^This is an API key .* Search for its start instead\.$/);
       }
       for (const disabled of await page.locator("main [aria-disabled=true]:visible").all()) {
         await disabled.click({ force: true });
