@@ -92,6 +92,7 @@ describe.runIf(hasBrowser)("setting up a server", () => {
       }
       await g.open(String(server.ready.setup_url)); // as after a reload of Ready
       await g.at("Home");
+      await page.getByLabel("Live", { exact: true }).click();
       await expect.poll(() => page.url()).toContain("/live/home");
       await step("First verified request").getByText("Done").waitFor(); // although it was in test
       await g.expectClean();
