@@ -1,5 +1,5 @@
-// The three Lua scripts of the Redis counter: the same arithmetic as kernel/ratelimit/window.ts, on Redis' own clock. See
-// script-parts.ts for how a counter is stored.
+// The three Lua scripts of the Redis counter: the same arithmetic as kernel/ratelimit/window.ts, on Redis' own clock.
+// How a counter is stored: script-parts.ts.
 import { LEASE_MAX_MS, SUB_WINDOWS } from "../../kernel/ratelimit/window.ts";
 import { script } from "./script.ts";
 import { clock, newcomers, rules } from "./script-parts.ts";

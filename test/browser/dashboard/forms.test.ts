@@ -292,7 +292,7 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     });
     await g.show(`projects/${at.project_id}`);
     await page.getByRole("alert").getByText("This part of the page failed.").waitFor();
-    await page.getByRole("heading", { name: "Verify keys" }).waitFor();
+    await expect.poll(() => page.getByRole("heading", { name: "Verify keys" }).count()).toBe(1);
     await button(page, "Reload").waitFor();
   });
 });

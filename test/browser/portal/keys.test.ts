@@ -149,6 +149,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
     await v.page.getByText("Noch keine Schlüssel").waitFor();
     await v.page.evaluate(`document.querySelector("keyrack-portal").strings = { empty: "Gähnende Leere" }`);
     await v.page.getByText("Gähnende Leere").waitFor();
+    await expect.poll(() => v.page.getByText("Noch keine Schlüssel").count()).toBe(0);
   });
 
   it("shows the keys page by page, and acts on those of a later one", async () => {

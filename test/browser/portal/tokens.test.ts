@@ -147,7 +147,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> tokens", () => {
     await v.context.setOffline(true);
     await v.page.getByText("You are offline.").waitFor();
     await v.context.setOffline(false);
-    await v.page.getByText("You are offline.").waitFor({ state: "detached" });
+    await expect.poll(() => v.page.getByText("You are offline.").count()).toBe(0);
     await v.page.getByRole("heading", { name: "Kept" }).waitFor();
   });
 });

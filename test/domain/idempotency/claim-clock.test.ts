@@ -32,8 +32,9 @@ function redisClaims(now: () => number): () => Promise<RedisClaims> {
   const prefix = ownPrefix();
   afterAll(() => opened.disposeAsync());
   return async () => {
-    const { url, stop } = (await findRedis())!;
-    opened.defer(stop);
+    const redis = (await findRedis())!;
+    const { url } = redis;
+    opened.defer(() => redis.stop());
     opened.defer(() => deleteKeys(url, prefix));
     const { claims } = await RedisClaims.open({ urls: [url], prefix, forced: true, now });
     opened.defer(() => claims.close());

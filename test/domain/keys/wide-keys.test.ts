@@ -97,7 +97,15 @@ for (const backend of backends) {
       await indexChanges(fixture().services);
       const search = async (scope: string) => {
         const query = { include_revoked: false, limit: 100, q: "word", scope };
-        return (await searchKeys(measuredCtx, query, () => ({ id }) => id)).parse().data;
+        return (
+          await searchKeys(
+            measuredCtx,
+            query,
+            () =>
+              ({ id }) =>
+                id,
+          )
+        ).parse().data;
       };
       expect(await search("nothing")).toEqual([]);
       expect(sumOf(work.read)).toBeLessThan(KEYS * 1_000);

@@ -17,7 +17,7 @@ for (const { name, make } of stores().filter((store) => store.name === "redis"))
       expect((await counter.check(ask([rule], { cost: LIMIT }))).allowed).toBe(true);
       const check = async (cost = 1) => {
         const { allowed, retry_after_seconds, policies } = await counter.check(ask([rule], { cost }));
-        return { allowed, retry: retry_after_seconds ?? 0, reset_ms: policies[0]!.reset_ms };
+        return { allowed, wait_s: retry_after_seconds ?? 0, reset_ms: policies[0]!.reset_ms };
       };
       return { clock, counter, check };
     };
@@ -32,9 +32,9 @@ for (const { name, make } of stores().filter((store) => store.name === "redis"))
           const first = await check(0);
           expect(first.allowed).toBe(false);
           expect(first.reset_ms).toBeLessThanOrEqual(most);
-          expect(first.retry).toBe(Math.ceil(first.reset_ms / 1_000));
+          expect(first.wait_s).toBe(Math.ceil(first.reset_ms / 1_000));
           clock.pass(first.reset_ms - 1);
-          expect(await check()).toEqual({ allowed: false, retry: 1, reset_ms: 1 });
+          expect(await check()).toEqual({ allowed: false, wait_s: 1, reset_ms: 1 });
           clock.pass(1);
           expect((await check(LIMIT)).allowed).toBe(true);
           expect((await check()).allowed).toBe(false);
@@ -58,7 +58,7 @@ for (const { name, make } of stores().filter((store) => store.name === "redis"))
       const start = 1_000 * WINDOW;
       const { clock, check } = await usedUp(fixed(LIMIT, WINDOW), start);
       clock.pass(-50);
-      expect(await check()).toEqual({ allowed: false, retry: 11, reset_ms: WINDOW + 50 });
+      expect(await check()).toEqual({ allowed: false, wait_s: 11, reset_ms: WINDOW + 50 });
       clock.set(start + WINDOW - 1);
       expect((await check()).allowed).toBe(false);
       clock.pass(1);
