@@ -5,7 +5,7 @@ import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import { forChunks } from "../../kernel/chunks.ts";
-import { Failure } from "../../kernel/errors.ts";
+import { Failure, type FailureName } from "../../kernel/errors.ts";
 import type { Log } from "../../platform/log.ts";
 import { atMost } from "../../platform/timing.ts";
 import type { SharedLeases } from "../../ratelimit/counter.ts";
@@ -36,6 +36,8 @@ const ALIVE_MS = 4_500;
 const PUBLISH_EVERY_MS = 4_000;
 const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that has too many waiting
 const STOP_MS = 3_000;
+/** Refusals with which nothing was written. */
+const UNWRITTEN: ReadonlySet<FailureName> = new Set<FailureName>(["share_full", "storage_full", "read_only"]);
 /** Topics of notices: a lease that another process returned, balances or grants of which nothing is to be held. */
 export const RETURNED = "quota_lease";
 const RECALLED = "quota_balance";
@@ -262,8 +264,8 @@ export class QuotaBank {
     try {
       return await record({ store: this.#store }, write, { owner, locks: [`quota/${balanceName(metered)}`] });
     } catch (error) {
-      // Refused before it began. Any other error leaves open whether it was committed.
-      if (error instanceof Failure && error.failure === "share_full") this.#putBack(holding, returns);
+      // Any other error leaves open whether it was committed.
+      if (error instanceof Failure && UNWRITTEN.has(error.failure)) this.#putBack(holding, returns);
       throw error;
     }
   }

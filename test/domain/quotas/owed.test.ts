@@ -1,11 +1,12 @@
 // What nodes owe: units that they admitted without asking are charged, even beyond zero, and once for each id.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { sharedServices, testServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
 import { createGrant } from "../../../src/domain/quotas/grants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
+import { fail } from "../../../src/kernel/errors.ts";
 
 for (const backend of backends) {
   describe(`quotas on ${backend}`, () => {
@@ -53,6 +54,22 @@ for (const backend of backends) {
         expect((await metered.return(lease.lease_id, 3)).returned).toBe(3);
         expect(await metered.admitted(20)).toBe(3);
         expect(await metered.balance()).toMatchObject({ spent: 64_000 + units, remaining: 0, exceeded: false });
+      },
+    );
+
+    it.each(["share_full", "storage_full", "read_only"] as const)(
+      "lose no block with a charge of owed units that is refused as %s",
+      async (refusal) => {
+        const { services } = shared();
+        const metered = await world({ key: [quotaOf({ amount: 64_000 })] });
+        await metered.check();
+        const refused = vi.spyOn(services.store, "write").mockRejectedValue(fail(refusal));
+        onTestFinished(() => refused.mockRestore());
+        await expect(metered.check({ cost: 0, owed: 5 })).rejects.toMatchObject({ failure: refusal });
+        refused.mockRestore();
+        await services.quotas.sweep();
+        await metered.check({ cost: 0, owed: 5 });
+        expect(await metered.balance()).toMatchObject({ spent: 6, remaining: 63_994 });
       },
     );
 
