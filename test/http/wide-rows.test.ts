@@ -69,6 +69,11 @@ for (const backend of backends) {
       if (within) expect(Math.max(...reads.map(charsOf))).toBeLessThan(PIECE_CHARS + ROW_CHARS);
     });
 
+    it("are whole for clients that know no pages of plans", async () => {
+      const { text, body } = await workspace.call("sk_owner", "GET /v1/plans");
+      expect([body.data.length, "has_more" in body, Buffer.byteLength(text) > ANSWER_MAX]).toEqual([ROWS, false, true]);
+    });
+
     it("are complete over their pages, none of them larger than the maximum", async () => {
       for (const [path, rows] of paths) {
         const ids: string[] = [];

@@ -77,6 +77,8 @@ export type Viewer<R, T> = (rows: R[]) => ((row: R) => T) | Promise<(row: R) => 
 
 type PageOptions<R, T, F> = {
   max: number;
+  /** The maximum size of a response by default. */
+  bytesMax?: number | undefined;
   /** Rows of one read; PIECE_ROWS by default. */
   pieceRows?: number;
   /** Up to `limit` rows after the last one, and one more when there are more. A cut piece has at least one row. */
@@ -88,9 +90,9 @@ type PageOptions<R, T, F> = {
 
 export async function readPage<R, T, F extends object>(
   { settings }: Services,
-  { max, pieceRows = PIECE_ROWS, read, viewer, fields }: PageOptions<R, T, F>,
+  { max, bytesMax = settings.answer_max_bytes, pieceRows = PIECE_ROWS, read, viewer, fields }: PageOptions<R, T, F>,
 ): Promise<JsonText<{ object: "list"; data: T[] } & F>> {
-  const page = new ListPage<R, T>(settings.answer_max_bytes);
+  const page = new ListPage<R, T>(bytesMax);
   const end = (hasMore: boolean) => page.end(fields({ last: page.last, hasMore }));
   for (;;) {
     const limit = Math.min(pieceRows, max - page.rows); // 0 after a cut piece that filled the page: are there more?

@@ -115,6 +115,7 @@ export async function listPlans({ services, actor }: Ctx<Vendor>, query: ListQue
     : null;
   return readList(services, {
     max: query.limit ?? PLANS_MAX,
+    bytesMax: query.limit === undefined ? Infinity : undefined, // clients of 0.1 read one page
     read: (limit, last: PlanRow | null) =>
       readPiece(read, (on) => listLive(on, "plans", { workspace_id, after: last ?? after, limit })),
     view: viewPlan,
