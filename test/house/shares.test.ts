@@ -128,7 +128,7 @@ const SEVERAL: Record<string, string> = {
   "src/domain/nodes/report-queue.ts": "#order #pending #unsettled",
   "src/domain/policy/feed.ts": "#heads #waiting",
   "src/domain/policy/page-cache.ts": "#building #entries #uncompressed #unpacking",
-  "src/domain/quotas/bank.ts": "#fair #holdings #refused",
+  "src/domain/quotas/bank.ts": "#fair #holdings #refused UNWRITTEN",
   "src/domain/quotas/definitions.ts": "#changes #entries",
   "src/domain/quotas/holding.ts": "#blocks #returns",
   "src/domain/quotas/leases.ts": "#entries #fair",

@@ -49,7 +49,7 @@ export function countNetworks(
 ): Promise<(KeyDay & { n: number })[]> {
   const p = (n: number): string => (on.dialect === "sqlite" ? "?" : `$${n}`);
   const sql = `select named.key_id, named.day, (select count(*) from (select distinct network from key_networks as stored
-      where stored.key_id = named.key_id and stored.day = named.day and network not in (${p(2)}, ${p(3)})
+      where stored.key_id = named.key_id and stored.day = named.day and network <> ${p(2)} and network <> ${p(3)}
       limit ${p(4)}) as part) as n
     from (${NAMES[on.dialect]}) as named`;
   const list = JSON.stringify(days.map(({ key_id, day }) => [key_id, day]));
