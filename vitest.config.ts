@@ -25,6 +25,7 @@ const LONG = [
   "test/browser/*/*.test.ts",
   "test/cli/install-{https,interrupted,rollback}.test.ts",
   "test/examples/{app-readmes,embed-page}.test.ts",
+  "test/http/wide-rows.test.ts",
   "test/prove/{bulk,cascade,disk-full,fleet,neighbours,processes,quota-faults,upgrade}.test.ts",
   "test/release/{command,deb,oci,readme,service,signed}.test.ts",
   "test/sdk/{checkout,examples}.test.ts",
