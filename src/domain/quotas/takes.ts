@@ -28,6 +28,8 @@ import type { Metered } from "./definitions.ts";
 
 /** A grant can be voided, or spent through another calendar, while it is being taken from. */
 const ATTEMPTS_MAX = 10;
+/** A subject may have a thousand grants, and a process keeps many balances in memory. Later ones are read again. */
+const EXPIRING_KEPT = 20;
 
 /** Units that were used of the amount, and units of grants that were not. */
 export type Usage = { readonly fromAmount: number; readonly granted: number };
@@ -37,7 +39,7 @@ export type Stored = Usage & {
   readonly period: Period;
   /** Units taken in this period from all sources. */
   readonly taken: number;
-  /** Grants that expire, the first one first. */
+  /** The next grants that expire, the first one first. */
   readonly expiring: readonly UnitSource[];
   /** What other processes hold; null if it was not read. */
   readonly others: HeldUnits | null;
@@ -103,7 +105,8 @@ const leftIn = (sources: readonly UnitSource[]): number => sources.reduce((total
 
 function storedOf({ row, period }: State, sources: readonly UnitSource[], others: HeldUnits | null): Stored {
   const grants = sources.filter(({ grant }) => grant !== null);
-  const expiring = grants.filter(({ end }) => end < Number.POSITIVE_INFINITY).toSorted((a, b) => a.end - b.end);
+  const dated = grants.filter(({ end }) => end < Number.POSITIVE_INFINITY).toSorted((a, b) => a.end - b.end);
+  const expiring = dated.slice(0, EXPIRING_KEPT);
   return { period, taken: row.taken, fromAmount: row.from_amount, granted: leftIn(grants), expiring, others };
 }
 
