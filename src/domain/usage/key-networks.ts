@@ -28,7 +28,7 @@ const DAYS_KEPT = 30;
 /** Maximum per key and day. */
 const NETWORKS_MAX = 100;
 const ROWS_MAX = 100;
-/** Networks that are looked up at once, and days of keys whose networks are counted: about a millisecond of each. */
+/** Networks that one statement looks up, and days of keys whose networks one statement counts. */
 const NAMES_READ = 250;
 const DAYS_READ = 50;
 const OTHER = "other";
