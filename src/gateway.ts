@@ -30,6 +30,7 @@ export type Gateway = { url: string; stop(): Promise<void> };
 
 const VERIFY = "/verify";
 const SCOPES_MAX = 64;
+const MISSPELLED = 'Use scope or scope_any: no other parameter whose name begins with "scope" is read.';
 /** Longer than a proxy's idle timeout: otherwise it may send a request on a connection that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
 const SWEEP_MS = 50;
@@ -77,7 +78,7 @@ async function respond(options: GatewayOptions, req: IncomingMessage): Promise<T
     return errorResponse(404, "not_found", "Use /verify or /healthz.");
   const scopes = query.getAll("scope");
   const anyOf = query.getAll("scope_any").map((group) => group.split(" "));
-  const problem = problemOf(scopes, anyOf);
+  const problem = path === VERIFY && isMisspelled(query) ? MISSPELLED : problemOf(scopes, anyOf);
   if (problem) {
     options.onInvalidScopes?.(problem);
     return adaptToMode(mode, errorResponse(400, "invalid_request", problem));
@@ -101,6 +102,18 @@ function problemOf(scopes: string[], anyOf: string[][]): string | null {
   if (scopes.includes("")) return "scope must not be empty.";
   if (anyOf.flat().includes("")) return "scope_any must not have empty members.";
   return scopes.length + anyOf.flat().length > SCOPES_MAX ? `At most ${SCOPES_MAX} scopes.` : null;
+}
+
+/**
+ * Whether the proxy's configuration has `scopes`, `Scope` or the like, which would require nothing. Behind Envoy, what
+ * follows the first `path` is the client's query and may have any names.
+ */
+function isMisspelled(query: URLSearchParams): boolean {
+  for (const name of query.keys()) {
+    if (name === "path") return false;
+    if (/^scope/i.test(name) && name !== "scope" && name !== "scope_any") return true;
+  }
+  return false;
 }
 
 function splitUrl(url: string): { path: string; query: URLSearchParams } {
