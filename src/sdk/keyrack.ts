@@ -37,7 +37,7 @@ export function createKeyrackWith<Resources = undefined>(
   const settings = readOptions(options, name);
   const log = safeLog(options.log);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
-  const state = new PolicyState(settings, ports);
+  const state = new PolicyState(settings, ports, log);
   const runtime = { client: new Client(settings, ports), settings, ports, log };
   const resources = options.resources ?? { live: undefined, test: undefined };
   const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);

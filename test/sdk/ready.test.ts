@@ -7,6 +7,7 @@ import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 import { until } from "../../harness/waiting.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
 
 type ReadyOptions = Parameters<TestKeyrack["keyrack"]["ready"]>[0];
 const warned = ({ lines }: TestKeyrack) => lines.filter(({ level }) => level === "warn").map(({ message }) => message);
@@ -205,7 +206,9 @@ describe("without a log function", () => {
   it("a revoked secret key is shown even after an outage was, with the status", async () => {
     await using plane = await FakeControlPlane.start();
     const ports = new ManualPorts();
-    await using instance = await startTestKeyrack({ plane, ports, options: { log: undefined } });
+    // Not stale within the test, which would be a warning too.
+    const options = { log: undefined, staleMs: DAY_MS };
+    await using instance = await startTestKeyrack({ plane, ports, options });
     let status = 500;
     plane.injectFault = ({ path }) => (path.startsWith("/v1/policy") ? { status, text: "{}" } : undefined);
     plane.mint(); // ends the poll in flight

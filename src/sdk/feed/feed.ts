@@ -4,7 +4,7 @@
 // (docs/design/0004-policy-feed-and-versions.md). A policy belongs to the capabilities that were announced when it was
 // fetched: when these change, the next exchange is a snapshot, because keys withheld earlier are in no delta.
 
-import { MINUTE_MS } from "../../kernel/durations.ts";
+import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import type { Policy } from "../../kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader, type FeedExpectation } from "../../kernel/policy/loader.ts";
 import { MIB } from "../../kernel/sizes.ts";
@@ -56,6 +56,7 @@ export class Feed {
   #isLongPoll = false;
   /** Elapsed time until which to poll on the interval instead of by long poll. */
   #intervalUntil = 0;
+  #loggedAt = 0;
   #polled = false;
   #confirmed = false;
 
@@ -209,9 +210,12 @@ export class Feed {
     this.#noteStall(call);
     const backoff = this.#backoff;
     backoff.fail(call?.retryAfterMs ?? 0);
-    if (backoff.shouldLog) {
+    // A rejected credential does not heal by itself, so it is logged again.
+    const isOverdue = call?.isMisconfigured && this.#runtime.ports.elapsed() - this.#loggedAt >= HOUR_MS;
+    if (backoff.shouldLog || isOverdue) {
       const { failures } = backoff;
       const level = call?.isMisconfigured ? "error" : "warn";
+      this.#loggedAt = this.#runtime.ports.elapsed();
       this.#runtime.log(level, "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
     this.#events.failed(error);

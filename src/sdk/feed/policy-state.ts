@@ -5,9 +5,12 @@
 
 import type { Policy } from "../../kernel/policy/policy.ts";
 import type { Settings } from "../options.ts";
-import type { Ports } from "../runtime.ts";
+import type { Log, Ports } from "../runtime.ts";
 
 const WATCH_MS = 1000;
+/** How old a policy is, as it was last logged. */
+type Age = "fresh" | "stale" | "expired";
+const EFFECT = { closed: "every key is refused", open: "keys are admitted unverified" } as const;
 
 export class PolicyState {
   policy: Policy | null = null;
@@ -19,12 +22,15 @@ export class PolicyState {
   isClosed = false;
   readonly #settings: Settings;
   readonly #ports: Ports;
+  readonly #log: Log;
   #expired = true;
+  #logged: Age = "fresh";
   #cancel: (() => void)[] = [];
 
-  constructor(settings: Settings, ports: Ports) {
+  constructor(settings: Settings, ports: Ports, log: Log) {
     this.#settings = settings;
     this.#ports = ports;
+    this.#log = log;
   }
 
   /** The policy that may decide now; null when it is missing or older than maxStaleMs. */
@@ -41,10 +47,11 @@ export class PolicyState {
     this.degraded = ageMs > staleMs;
     this.#expired = this.isClosed || ageMs > maxStaleMs;
     if (this.isClosed) return;
+    this.#logChange(ageMs);
     this.#cancel = [
-      this.#ports.after(staleMs - ageMs + 1, () => (this.degraded = true)),
-      this.#ports.after(maxStaleMs - ageMs + 1, () => (this.#expired = true)),
-      this.#ports.every(WATCH_MS, () => this.#checkWallClock()),
+      this.#ports.after(staleMs - ageMs + 1, () => this.#age(staleMs + 1)),
+      this.#ports.after(maxStaleMs - ageMs + 1, () => this.#age(maxStaleMs + 1)),
+      this.#ports.every(WATCH_MS, () => this.#age(this.#ports.now() - this.confirmedAt)),
     ];
   }
 
@@ -64,9 +71,21 @@ export class PolicyState {
     this.#cancel = [];
   }
 
-  #checkWallClock(): void {
-    const age = this.#ports.now() - this.confirmedAt;
-    this.degraded ||= age > this.#settings.staleMs;
-    this.#expired ||= age > this.#settings.maxStaleMs;
+  #age(ageMs: number): void {
+    this.degraded ||= ageMs > this.#settings.staleMs;
+    this.#expired ||= ageMs > this.#settings.maxStaleMs;
+    this.#logChange(ageMs);
+  }
+
+  /** Once for each change: the log of the feed's failures becomes rarer and does not say what they lead to. */
+  #logChange(ageMs: number): void {
+    const age: Age = this.#expired ? "expired" : this.degraded ? "stale" : "fresh";
+    if (age === this.#logged) return;
+    this.#logged = age;
+    const { failMode } = this.#settings;
+    const fields = { age_ms: ageMs, fail_mode: failMode };
+    if (age === "fresh") this.#log("info", "the policy is fresh again", { version: this.policy?.version });
+    else if (age === "stale") this.#log("warn", "the policy is stale: decisions are degraded", fields);
+    else this.#log("error", `the policy is older than maxStaleMs: ${EFFECT[failMode]}`, fields);
   }
 }
