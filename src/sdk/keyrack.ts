@@ -35,7 +35,7 @@ export function createKeyrackWith<Resources = undefined>(
   name?: string,
 ): Instance<Resources> {
   const settings = readOptions(options, name);
-  const log = safeLog(options.log);
+  const log = safeLog(options.log, ports.elapsed);
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
   const state = new PolicyState(settings, ports, log);
   const runtime = { client: new Client(settings, ports), settings, ports, log };

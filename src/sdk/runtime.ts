@@ -2,6 +2,7 @@
 // the same files run wherever fetch does; tests pass their own Ports.
 
 import { toHex } from "../kernel/crypto/bytes.ts";
+import { HOUR_MS } from "../kernel/durations.ts";
 import { redactCredentials } from "./telemetry/redact.ts";
 
 export type Ports = {
@@ -67,8 +68,8 @@ export type Level = "debug" | "info" | "warn" | "error";
 export type Log = (level: Level, message: string, fields: Record<string, unknown>) => void;
 
 /** A vendor's log function that fails must not fail a request, the feed or the process. */
-export function safeLog(log: Log | undefined): Log {
-  const write = log ?? warnOfProcess();
+export function safeLog(log: Log | undefined, elapsed: Ports["elapsed"]): Log {
+  const write = log ?? warnOfProcess(elapsed);
   return (level, message, fields) => {
     try {
       ignoreRejection<unknown>(write(level, message, redactWhy(fields)));
@@ -91,14 +92,17 @@ export function ignoreRejection<T>(value: T): T {
 
 /**
  * Without a log function, errors and requests that are admitted without their limits would go unnoticed. Emits a
- * process warning, once for each message, and again if a warning becomes an error.
+ * process warning, once an hour for each message, so that a later outage is seen too, and again if a warning becomes an
+ * error.
  */
-function warnOfProcess(): Log {
-  const given = new Set<string>();
+function warnOfProcess(elapsed: Ports["elapsed"]): Log {
+  const given = new Map<string, number>();
   return (level, message, fields) => {
+    if (level !== "error" && level !== "warn") return;
     const entry = `${level} ${message}`;
-    if ((level !== "error" && level !== "warn") || given.has(entry)) return;
-    given.add(entry);
+    const [now, last = Number.NEGATIVE_INFINITY] = [elapsed(), given.get(entry)];
+    if (now - last < HOUR_MS) return;
+    given.set(entry, now);
     const text = `keyrack: ${message} ${JSON.stringify(fields)}`;
     const node = (globalThis as { process?: { emitWarning?: (text: string, name: string) => void } }).process;
     node?.emitWarning?.(text, "KeyrackWarning");

@@ -7,7 +7,8 @@ import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../harness/sdk/ports.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../harness/sdk/test-keyrack.ts";
 import { until } from "../../harness/waiting.ts";
-import { DAY_MS } from "../../src/kernel/durations.ts";
+import { DAY_MS, HOUR_MS } from "../../src/kernel/durations.ts";
+import { safeLog } from "../../src/sdk/runtime.ts";
 
 type ReadyOptions = Parameters<TestKeyrack["keyrack"]["ready"]>[0];
 const warned = ({ lines }: TestKeyrack) => lines.filter(({ level }) => level === "warn").map(({ message }) => message);
@@ -218,5 +219,35 @@ describe("without a log function", () => {
     expect(shown.map((text) => text.includes("the policy feed failed"))).toEqual([true, true]);
     expect(shown[1]).toContain('"status":401');
     expect(instance.keyrack.status().version).not.toBeNull();
+  });
+
+  it("each outage is shown, if the last one was an hour ago", async () => {
+    await using plane = await FakeControlPlane.start();
+    const ports = new ManualPorts();
+    await using instance = await startTestKeyrack({ plane, ports, options: { log: undefined } });
+    const outage = async () => {
+      shown.length = 0;
+      await plane.down();
+      ports.advance(DAY_MS + 1);
+      expect(instance.keyrack.status().version).toBeNull();
+      const seen = [...shown];
+      await plane.up();
+      await until(() => (ports.advance(1000), instance.keyrack.status().version !== null));
+      return seen.filter((text) => !text.includes("the policy feed failed"));
+    };
+    const both = [
+      expect.stringContaining("the policy is stale"),
+      expect.stringContaining("the policy is older than maxStaleMs"),
+    ];
+    expect(await outage()).toEqual(both);
+    expect(await outage()).toEqual(both);
+  });
+
+  it("a message is not shown again within the hour", () => {
+    let now = 0;
+    const log = safeLog(undefined, () => now);
+    const at = (ms: number, level: "info" | "warn" | "error") => ((now = ms), log(level, "broken", {}), shown.length);
+    expect([at(0, "info"), at(0, "warn"), at(HOUR_MS - 1, "warn"), at(HOUR_MS - 1, "error")]).toEqual([0, 1, 1, 2]);
+    expect([at(HOUR_MS, "warn"), at(HOUR_MS, "error"), at(2 * HOUR_MS, "error")]).toEqual([3, 3, 4]);
   });
 });
