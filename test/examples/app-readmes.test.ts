@@ -45,7 +45,7 @@ describe.runIf(hasTool("curl", "the READMEs of the examples"))("the README", () 
       install(name);
       const readme = readText(`examples/${name}/README.md`);
       const [command = "", requests = ""] = [...readme.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block);
-      const started = command.replace(/^npm install --no-save \.\.\/\.\.\/dist\/sdk\n/, "exec ");
+      const started = command.replace(/^npm install --no-save --install-links \.\.\/\.\.\/dist\/sdk\n/, "exec ");
       expect(started).toMatch(/^exec keyrack ephemeral --seed -- .*\bKEYRACK_SECRET_KEY=\$KEYRACK_VERIFY_KEY /s);
       const child = spawn("sh", ["-c", started], {
         cwd: at(name),

@@ -1,11 +1,22 @@
 // `keyrack/sdk` from a checkout after `npm ci`, and from the package built from it.
 
 import { execFile, execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readText } from "../../harness/repository.ts";
 import { nodes } from "../../harness/sdk/nodes.ts";
 
 const run = promisify(execFile);
@@ -39,6 +50,19 @@ for (const door of ${JSON.stringify(Object.keys(WANT))}) {
 }
 console.log(JSON.stringify(found));`;
 const CJS = ESM.replace("await import(", "require(");
+
+const APP = `import fastify from "fastify";
+import { Hono } from "hono";
+import { createKeyrack } from "@keyrack/sdk";
+import { idempotent, protect } from "@keyrack/sdk/fastify";
+import { protect as protectHono } from "@keyrack/sdk/hono";
+
+const keyrack = createKeyrack({ url: "", secretKey: "", projectId: "" });
+const onRequest = protect(keyrack);
+const handler = idempotent(keyrack, async (request) => ({ tenant: request.keyrack?.tenantId }));
+fastify().post("/", { onRequest }, handler).get("/", { onRequest }, (request) => request.keyrack?.tenantId);
+new Hono().use(protectHono(keyrack)).get("/", (c) => c.json({ tenant: c.get("keyrack")?.tenantId }));
+`;
 
 describe("keyrack/sdk", () => {
   for (const { path, version } of nodes) {
@@ -78,5 +102,41 @@ describe("keyrack/sdk", () => {
       "keyrack",
       "package.json",
     ]);
+  });
+});
+
+describe("@keyrack/sdk installed from a checkout as documented", () => {
+  const vendor = join(folder, "vendor/app");
+  const [, command = ""] = /`(npm install [^`]*PATH\/dist\/sdk) /.exec(readText("docs/sdk.md")) ?? [];
+
+  it("is a copy whose types extend the app's own fastify and hono, in other versions than the checkout's", async () => {
+    mkdirSync(vendor, { recursive: true });
+    writeFileSync(join(vendor, "package.json"), '{ "private": true }');
+    const args = [...command.replace("PATH", clone).split(" ").slice(1), "--offline", "--no-audit", "--no-fund"];
+    execFileSync("npm", [...args, "--silent"], { cwd: vendor });
+    const installed = realpathSync(join(vendor, "node_modules/@keyrack/sdk"));
+    expect(installed.startsWith(realpathSync(vendor))).toBe(true);
+    // What the frameworks need is found a folder above.
+    symlinkSync(join(root, "node_modules"), join(folder, "vendor/node_modules"));
+    for (const name of ["fastify", "hono"]) {
+      const own = join(vendor, "node_modules", name);
+      cpSync(join(root, "node_modules", name), own, { recursive: true });
+      const manifest = JSON.parse(readFileSync(join(own, "package.json"), "utf8")) as object;
+      writeFileSync(join(own, "package.json"), JSON.stringify({ ...manifest, version: "5.0.1" }));
+    }
+    writeFileSync(join(vendor, "app.mts"), APP);
+    const options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "es2024", "--module", "node16"];
+    const types = ["--types", "node", "--typeRoots", join(root, "node_modules/@types")];
+    const tsc = join(root, "node_modules/typescript/bin/tsc");
+    const done = run(process.execPath, [tsc, ...options, ...types, "app.mts"], { cwd: vendor });
+    expect(await done.then(({ stdout }) => stdout).catch((error: { stdout: string }) => error.stdout)).toBe("");
+  });
+
+  it("so are the libraries of the example applications", () => {
+    const flags = command.split(" ").filter((word) => word.startsWith("--"));
+    for (const name of ["express-app", "fastify-idempotent-payments", "hono-app"])
+      expect(readText(`examples/${name}/README.md`)).toContain(
+        `npm install --no-save ${flags.join(" ")} ../../dist/sdk`,
+      );
   });
 });
