@@ -98,7 +98,7 @@ function flagOf(name: string, place: FlagSpec["in"], described: JsonSchema, requ
     field.format === "date-time" && "date and time, ISO 8601",
     field.format === "uuid" && !description && "id",
     field.format === "email" && "email address",
-    kind === "list" && "repeatable",
+    kind === "list" && "repeatable, or a JSON list",
     kind === "list" && place === "body" && !field.minItems && !description?.includes("[]") && "[] = none",
     kind === "json" && !description && "JSON",
     field.minimum !== undefined &&

@@ -12,6 +12,7 @@ import {
   type OutputOptions,
 } from "../ui/output.ts";
 import type { CommandSpec, CommandSpecs, FlagSpec } from "./command-spec.ts";
+import { parseList } from "./list-flag.ts";
 import { isFailure, parseJson, request, type ApiRequest, type ApiResponse } from "./request.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "./target.ts";
 
@@ -110,7 +111,7 @@ const camelCase = (flag: string): string => flag.replace(/-(\w)/g, (_all, letter
 
 function parseFlag(flag: FlagSpec, given: unknown): unknown {
   if (flag.kind === "switch") return given === true ? "true" : undefined;
-  if (flag.kind === "list") return isEmptyList(given) ? [] : given;
+  if (flag.kind === "list") return parseList(flag.flag, given as string[]);
   const text = String(given);
   if (flag.kind === "text") return text;
   if (flag.kind === "json" || flag.kind === "boolean") {
@@ -124,11 +125,6 @@ function parseFlag(flag: FlagSpec, given: unknown): unknown {
   const valid = text.trim() !== "" && Number.isFinite(number) && (flag.kind === "number" || Number.isInteger(number));
   if (!valid) throw new ExitError(`--${flag.flag} must be a ${flag.kind === "number" ? "" : "whole "}number.`, 2);
   return number;
-}
-
-/** One empty value: `--scopes '[]'`, or `--scopes ""`. */
-function isEmptyList(given: unknown): boolean {
-  return Array.isArray(given) && given.length === 1 && (given[0] === "[]" || given[0] === "");
 }
 
 export function buildRequest(spec: CommandSpec, args: string[], options: ApiOptions): ApiRequest {

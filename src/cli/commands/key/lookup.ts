@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
 import { sendRequest } from "../../api/generated.ts";
+import { parseList } from "../../api/list-flag.ts";
 import { targetFlags, type TargetOptions } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, printResult, table, type OutputOptions } from "../../ui/output.ts";
@@ -28,9 +29,10 @@ export function addLookupCommand(key: Command): void {
 async function lookup(args: readonly string[], options: LookupOptions): Promise<void> {
   if (args.length > 0)
     throw new ExitError("A key must not be an argument: process lists show those. Pass it on standard input.", 2);
+  const scopes = options.scopes && parseList("scopes", options.scopes);
   const key = (await readSecret("Key")).trim();
   if (!key) throw new ExitError("No key. Pass it on standard input.", 2);
-  const { scopes, projectId, ip } = options;
+  const { projectId, ip } = options;
   const body = { key, ...(scopes && { scopes }), ...(projectId && { project_id: projectId }), ...(ip && { ip }) };
   const { text } = await sendRequest({ method: "POST", path: "/v1/keys/lookup", body }, options);
   const found = JSON.parse(text) as Lookup;
