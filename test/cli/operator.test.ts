@@ -53,7 +53,7 @@ for (const backend of backends) {
         { action: "user.updated", actor_type: "system", payload: { reset_link: { issued: true } } },
       ]);
       const unknown = await command(instance, "user", "unlock", freshEmail());
-      expect(unknown).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such person.\n" });
+      expect(unknown).toMatchObject({ code: 1, stdout: "", stderr: "keyrack: No such user.\n" });
     });
 
     it("create a secret key for a workspace that has no credential left", async () => {

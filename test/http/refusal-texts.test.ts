@@ -66,7 +66,9 @@ describe("a refusal", () => {
     const messageFor = async (bearer: string | null): Promise<unknown> =>
       (await instance.call(bearer, "GET /v1/workspace")).body.error.message;
     expect(await messageFor(null)).toBe("A credential is required: send Authorization: Bearer <credential>.");
-    expect(await messageFor("bad")).toBe("The Authorization header must hold one credential that is valid here.");
+    expect(await messageFor("bad")).toBe(
+      "The Authorization header must contain exactly one credential, of a kind that this endpoint accepts.",
+    );
     expect(await messageFor(mistyped(workspace.keys.sk_owner))).toBe("Invalid API key.");
   });
 

@@ -29,7 +29,9 @@ for (const backend of backends) {
       for (const bearer of [first.owner.session, first.key]) {
         const reply = await call(bearer, "POST /v1/projects", second.id, { name: "P", slug: "wrong-place" });
         expectRefusal(reply, 409, "conflict", "keyrack-workspace");
-        expect(reply.body.error.message).toBe("This session is in another workspace now.");
+        expect(reply.body.error.message).toBe(
+          "This credential is for another workspace. If you have switched workspaces, reload the page.",
+        );
       }
       expect(await slugs(first.key)).not.toContain("wrong-place");
       expect(await slugs(second.key)).not.toContain("wrong-place");

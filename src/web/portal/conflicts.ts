@@ -7,7 +7,7 @@ const KNOWN: Readonly<Record<string, keyof Strings>> = {
   "This tenant is suspended.": "suspendedText",
   "A revoked key cannot be rotated.": "errRevoked",
   "A disabled key cannot be rotated.": "errDisabled",
-  "An expired key cannot be rotated here.": "errExpired",
+  "An expired key cannot be rotated. Create a new key instead.": "errExpired",
   "This key already has an unexpired successor.": "errSuccessor",
 };
 

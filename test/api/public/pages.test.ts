@@ -82,7 +82,7 @@ describe("the dashboard over HTTP", () => {
 
   it("say what to do where nothing was built", () => {
     const { status, body, headers } = builtPages("dist/nowhere").index();
-    expect([status, body]).toEqual([503, "The pages were not built. Run npm run prepare on the server.\n"]);
+    expect([status, body]).toEqual([503, "The dashboard was not built. Run npm ci in the checkout.\n"]);
     expect(headers).toMatchObject({ "content-type": "text/plain; charset=utf-8", "retry-after": "60" });
     expect(builtPages("dist/nowhere").asset("main.js")).toBeNull();
   });

@@ -70,7 +70,7 @@ for (const backend of apiBackends) {
       expect(refused.status).toBe(429);
       expect(refused.body.error).toEqual({
         code: "rate_limited",
-        message: "The daily limit of invitations, to this address or in total, is reached.",
+        message: "You have reached the daily limit for invitations, to this address or in total.",
         details: [{ path: "email", message: "cannot be invited again today" }],
       });
       expect(refused.headers.get("retry-after")).toBe(String(DAY_MS / 1000));

@@ -101,7 +101,9 @@ for (const backend of backends) {
       expectRefusal(await w.call("sk_owner", "GET /v1/keys?q=%25"), 400, "invalid_request");
       const whole = await w.call("sk_owner", `GET /v1/keys?q=${key.key}`);
       expectRefusal(whole, 400, "invalid_request");
-      expect(whole.body.error.message).toBe("Send a whole key to POST /v1/keys/lookup.");
+      expect(whole.body.error.message).toBe(
+        "The query contains a key. URLs are logged: send the key in the body of POST /v1/keys/lookup.",
+      );
       expect(instance.logs.some((line) => line.includes(key.key))).toBe(false);
       const foreign = "the+acme_live_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX5d807697+of+a+customer";
       expectRefusal(await w.call("sk_owner", `GET /v1/keys?q=${foreign}`), 400, "invalid_request");

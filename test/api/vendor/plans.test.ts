@@ -66,7 +66,7 @@ for (const backend of apiBackends) {
       expect((await ok(workspace, `GET /v1/plans/${pro}`)).tenants).toBe(1);
       const used = await workspace.call("sk_owner", `DELETE /v1/plans/${pro}`);
       expectRefusal(used, 409, "conflict");
-      expect(used.body.error.message).toBe("Tenants still use this plan.");
+      expect(used.body.error.message).toBe("This plan is in use. Move its tenants to another plan first.");
       await ok(workspace, `DELETE /v1/tenants/${workspace.tenant_id}`);
       expect(await ok(workspace, `DELETE /v1/plans/${pro}`)).toEqual({ object: "plan", id: pro, deleted: true });
       expectRefusal(await workspace.call("sk_owner", `GET /v1/plans/${pro}`), 404, "not_found");

@@ -228,7 +228,7 @@ for (const backend of apiBackends) {
       expectRefusal(refused, 503, "unavailable");
       expect(await names(workspace, `q=${key.id}`)).toEqual(["Kept"]);
       slow.mockRestore();
-      expect(refused.body.error.message).toBe("The search index is being built.");
+      expect(refused.body.error.message).toBe("The search index is being built. Try again shortly.");
       expect(refused.headers.get("retry-after")).toBeTruthy();
       const owners: unknown[] = [];
       const watched = vi.spyOn(store, "write").mockImplementation((job) => {

@@ -49,7 +49,7 @@ async function control(page: Page): Promise<(next: Mode) => void> {
     if (mode === "normal" || mode === "stuck") return route.continue();
     const [status, error, wait] =
       mode === "limited"
-        ? [429, { code: "rate_limited", message: "This workspace has used up its share for now." }, "30"]
+        ? [429, { code: "rate_limited", message: "This workspace has reached a usage limit." }, "30"]
         : [500, { code: "internal_error", message: "Something went wrong." }, ""];
     await route.fulfill({ status, headers: { "request-id": REQUEST_ID, "retry-after": wait }, json: { error } });
   };
@@ -177,7 +177,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     set("limited");
     await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))");
     await page
-      .getByText(/^Showing data from .* This workspace has used up its share for now\.$/)
+      .getByText(/^Showing data from .* This workspace has reached a usage limit\.$/)
       .first()
       .waitFor();
     await page
@@ -216,7 +216,7 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     expect(await page.getByText(/^Offline/).count()).toBe(0);
     for (const [mode, words] of [
       ["refusing", `Something went wrong on the server. Try again in a moment. Request id ${REQUEST_ID}.`],
-      ["limited", "This workspace has used up its share for now. Try again in 30 seconds."],
+      ["limited", "This workspace has reached a usage limit. Try again in 30 seconds."],
     ] as const) {
       set(mode);
       await edit.getByRole("button", { name: "Save" }).click();

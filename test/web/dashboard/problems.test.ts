@@ -9,7 +9,7 @@ const messageOf = (name: Parameters<typeof fail>[0]): string => {
 };
 
 it("says when to try again after too many requests", () => {
-  expect(messageOf("share_spent")).toBe("This workspace has used up its share for now. Try again in 15 minutes.");
+  expect(messageOf("share_spent")).toBe("This workspace has reached a usage limit. Try again in 15 minutes.");
 });
 
 it("says to reset the password of a locked account, not to wait", () => {
