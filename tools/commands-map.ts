@@ -5,6 +5,8 @@ export type CommandRow = {
   command: `${string} ${string}`;
   /** Field (dots go deeper) that --quiet prints instead of the id. */
   quiet?: string;
+  /** Help of --quiet, where the name of the field does not explain it. */
+  quietHelp?: string;
   /** Field of the response that is shown only once. */
   secret?: string;
   /** Columns of a list's table. */
@@ -26,14 +28,22 @@ const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"
 export const commandMap: Record<string, CommandRow> = {
   "POST /v1/workspaces": { command: "workspace create", quiet: "secret_key.key", secret: "secret_key.key" },
   "GET /v1/workspace": { command: "workspace show" },
-  "GET /v1/overview": { command: "workspace overview", quiet: "env" },
+  "GET /v1/overview": {
+    command: "workspace overview",
+    quiet: "keys.active",
+    quietHelp: "print only the number of active keys",
+  },
   "PATCH /v1/workspace": { command: "workspace update" },
   "POST /v1/projects": { command: "project create" },
   "GET /v1/projects": { command: "project list", columns: PROJECT },
   "GET /v1/projects/{id}": { command: "project show" },
   "PATCH /v1/projects/{id}": { command: "project update" },
   "DELETE /v1/projects/{id}": { command: "project delete" },
-  "GET /v1/projects/{id}/key_policy/report": { command: "project key-policy-report", quiet: "active_keys" },
+  "GET /v1/projects/{id}/key_policy/report": {
+    command: "project key-policy-report",
+    quiet: "active_keys",
+    quietHelp: "print only the number of active keys",
+  },
   "POST /v1/tenants": { command: "tenant create" },
   "GET /v1/tenants": { command: "tenant list", columns: TENANT },
   "GET /v1/tenants/{id}": { command: "tenant show" },
@@ -71,7 +81,12 @@ export const commandMap: Record<string, CommandRow> = {
   "GET /v1/secret_keys/{id}": { command: "secret-key show" },
   "POST /v1/secret_keys/{id}/rotate": { command: "secret-key rotate", quiet: "key", secret: "key" },
   "POST /v1/secret_keys/{id}/revoke": { command: "secret-key revoke" },
-  "GET /v1/environments": { command: "environment list", quiet: "name", columns: ["name", "billable"] },
+  "GET /v1/environments": {
+    command: "environment list",
+    quiet: "name",
+    quietHelp: "print only the names",
+    columns: ["name", "billable"],
+  },
   "GET /v1/members": { command: "member list", quiet: "user_id", columns: ["user_id", "email", "role", "created_at"] },
   "PATCH /v1/members/{userId}": { command: "member update", quiet: "user_id" },
   "DELETE /v1/members/{userId}": { command: "member delete", quiet: "user_id" },
@@ -92,7 +107,11 @@ export const commandMap: Record<string, CommandRow> = {
     columns: NODE,
     examples: ["keyrack node list --view fleet", "keyrack node list --project-id $KEYRACK_PROJECT_ID"],
   },
-  "GET /v1/propagation": { command: "node acks", quiet: "complete" },
+  "GET /v1/propagation": {
+    command: "node acks",
+    quiet: "complete",
+    quietHelp: "print only true if every live node has acknowledged the version, else false",
+  },
   "POST /v1/embed_tokens": {
     command: "embed-token create",
     quiet: "token",
@@ -102,14 +121,23 @@ export const commandMap: Record<string, CommandRow> = {
       `keyrack embed-token create ${EMBED} --scopes keys:read --scopes key_scope:orders:read`,
     ],
   },
-  "GET /v1/usage/billing": { command: "usage billing", quiet: "month", columns: ["month", "active_tenants"] },
+  "GET /v1/usage/billing": {
+    command: "usage billing",
+    quiet: "month",
+    quietHelp: "print only the months",
+    columns: ["month", "active_tenants"],
+  },
   "GET /v1/usage/tenants": {
     command: "usage tenants",
     quiet: "tenant_id",
     columns: ["month", "tenant_id", "project_id", "env", "request_count", "last_seen_at"],
   },
   "GET /v1/usage/export": { command: "usage export" },
-  "GET /v1/usage/series": { command: "usage series", quiet: "total.total.requests" },
+  "GET /v1/usage/series": {
+    command: "usage series",
+    quiet: "total.total.requests",
+    quietHelp: "print only the total number of requests",
+  },
   "GET /v1/audit_logs": {
     command: "audit list",
     quiet: "id",

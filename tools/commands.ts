@@ -165,6 +165,7 @@ function specOf(endpoint: Endpoint, row: CommandRow): GeneratedSpec {
     hasBody: endpoint.body !== undefined,
     idempotent: endpoint.idempotent,
     ...(row.quiet && { quiet: row.quiet }),
+    ...(row.quietHelp && { quietHelp: row.quietHelp }),
     ...(row.secret && { secret: row.secret }),
     ...(row.columns && { columns: [...row.columns] }),
     examples: row.examples ?? examplesOf(row.command, args, flags, row.quiet !== undefined),

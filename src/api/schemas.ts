@@ -78,13 +78,15 @@ export const Scopes = z.array(text(1, SCOPE_MAX)).max(SCOPES_MAX, { error: `must
 
 const RateLimit = z.strictObject({
   id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit").describe(
-    "name of the rule, in the RateLimit headers too",
+    "name of the rule, also in the RateLimit headers",
   ),
-  limit: z.int().min(1).max(LIMIT_MAX).describe("units in a window"),
+  limit: z.int().min(1).max(LIMIT_MAX).describe("units per window"),
   window_ms: z.int().min(WINDOW_MS_MIN).max(WINDOW_MS_MAX).describe("length of the window in milliseconds"),
   algorithm: z
     .enum(["sliding", "fixed"])
-    .describe("sliding: no window admits more, wherever it begins; fixed: windows begin at multiples of their length"),
+    .describe(
+      "sliding: no window of this length admits more, whenever it begins; fixed: windows begin at multiples of their length",
+    ),
   scope: z.enum(["key", "tenant"]).describe("one counter for each key, or one for all keys of a tenant"),
 });
 
@@ -92,7 +94,7 @@ export const RateLimits = z
   .array(RateLimit)
   .max(RATE_LIMITS_MAX, { error: `must have at most ${RATE_LIMITS_MAX} rules` })
   .refine((rules) => new Set(rules.map(({ id }) => id)).size === rules.length, {
-    error: "rate limit ids must be unique",
+    error: "must not repeat an id",
   });
 
 /** Returned in canonical form. */
@@ -106,12 +108,12 @@ const AllowedCidrs = z
   .meta({ uniqueItems: true });
 export const IpModeName = z
   .enum(IP_MODES)
-  .describe("what to do with addresses outside allowed_cidrs: enforce (refuse) or report");
+  .describe("what to do with requests from addresses outside allowed_cidrs: enforce (refuse) or report");
 export const KeyCidrs = AllowedCidrs.nullable().describe(
-  "networks that the key may be used from; null = those of its tenant, [] = any",
+  "addresses and networks that the key may be used from; null = those of its tenant, [] = any",
 );
 export const TenantCidrs = AllowedCidrs.describe(
-  "networks that keys without a list of their own may be used from; [] = any",
+  "addresses and networks that keys without a list of their own may be used from; [] = any",
 );
 
 const Quota = z
@@ -119,8 +121,8 @@ const Quota = z
     id: pattern(RULE_ID.source, "must be 1 to 64 of a-z, 0-9, . _ -, starting with a letter or digit").describe(
       "name of the quota",
     ),
-    amount: z.int().min(0).max(AMOUNT_MAX).describe("units in a period"),
-    refill: z.enum(REFILLS).describe("the period after which the amount is available again; never: once"),
+    amount: z.int().min(0).max(AMOUNT_MAX).describe("units per period"),
+    refill: z.enum(REFILLS).describe("when the amount becomes available again; none: never"),
     day: z
       .int()
       .min(1)
@@ -134,7 +136,10 @@ const Quota = z
       .refine(isTimeZone, { error: "must be an IANA time zone such as Europe/Berlin" })
       .default("UTC")
       .describe("IANA time zone in which periods begin"),
-    overage: z.enum(OVERAGES).default("deny").describe("refuse what is beyond the amount, or only report it"),
+    overage: z
+      .enum(OVERAGES)
+      .default("deny")
+      .describe("deny: refuse requests beyond the amount; report: admit and report them"),
   })
   .superRefine(({ refill, day }, check) => {
     const message =
@@ -146,7 +151,7 @@ export const Quotas = z
   .array(Quota)
   .max(QUOTAS_MAX, { error: `must have at most ${QUOTAS_MAX} quotas` })
   .refine((quotas) => new Set(quotas.map(({ id }) => id)).size === quotas.length, {
-    error: "quota ids must be unique",
+    error: "must not repeat an id",
   });
 
 export const META_BYTES = 16 * 1024;
@@ -185,14 +190,14 @@ export const Meta = z
   })
   .meta({
     type: "object",
-    description: "Any JSON object: at most 16 KiB, 8 levels, 100 keys.",
+    description: "your own data, as a JSON object: at most 16 KiB, 8 levels, 100 keys",
   }) as unknown as z.ZodType<{
   [key: string]: Json;
 }>;
 
 export const Flag = z.enum(["true", "false"]);
-export const Reason = text(1, 500).describe("stored with the change, and in the audit log");
-export const OverlapHours = z.number().min(0).max(168).describe("hours that the old key keeps working");
+export const Reason = text(1, 500).describe("reason, stored with the change and in the audit log");
+export const OverlapHours = z.number().min(0).max(168).describe("how many hours the old key keeps working");
 export const NodeId = pattern("^[A-Za-z0-9._:-]{1,128}$", "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
 export const Sha256Hex = z
   .string()
@@ -200,11 +205,11 @@ export const Sha256Hex = z
   .regex(/^[0-9a-f]{64}$/, { error: "must be 64 hex digits" });
 export const EmptyBody = z.strictObject({});
 export const ById = z.strictObject({ id: Uuid.describe("id of the record") });
-export const After = Uuid.optional().describe("last id of the page before");
+export const After = Uuid.optional().describe("last id of the previous page");
 /** Lists that are paged by a cursor. */
 export const PAGE = 50;
 export const Limit = z.int().min(1).max(200).describe(`rows on a page; ${PAGE} by default`);
-export const Cursor = text(1, 512).describe("next_cursor of the page before");
+export const Cursor = text(1, 512).describe("next_cursor of the previous page");
 /** Lists that are paged by their last id. */
 export const AfterQuery = z.strictObject({
   after: After,

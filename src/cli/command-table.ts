@@ -52,7 +52,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   project: generated("project", "Manage projects: the APIs that keys belong to."),
   plan: {
-    description: "Manage plans: limits and bounds that tenants share.",
+    description: "Manage plans: rate limits, quotas and key limits shared by tenants.",
     load: async () => (await import("./commands/plan.ts")).addPlanCommands,
   },
   tenant: {
@@ -109,7 +109,7 @@ export const commandTable: Record<string, CommandEntry> = {
     load: async () => (await import("./commands/signing-key.ts")).addSigningKeyCommands,
   },
   "master-key": {
-    description: "Rotate the key that seals secrets at rest.",
+    description: "Rotate the master key, which encrypts secrets at rest.",
     load: async () => (await import("./commands/master-key.ts")).addMasterKeyCommands,
   },
   user: {
@@ -121,7 +121,7 @@ export const commandTable: Record<string, CommandEntry> = {
     load: async () => (await import("./commands/mail.ts")).addMailCommands,
   },
   meter: {
-    description: "Inspect and repeat the push of usage to a metering system, as the operator.",
+    description: "Inspect, retry and replay the push of usage to a metering system, as the operator.",
     load: async () => (await import("./commands/usage/meter.ts")).addMeterCommands,
   },
   backup: {

@@ -189,7 +189,7 @@ describe("audit verify --checkpoint", () => {
 describe("key lookup", () => {
   const lookup = (input: string, ...args: string[]) => cli.run(["key", "lookup", ...args], {}, input);
 
-  it("exits 0 for a key that a verifier admits, and 1 with the reason for any other", async () => {
+  it("exits 0 for a key that would be admitted, and 1 with the reason for any other", async () => {
     const { project_id, tenant_id } = cli.seed;
     const { id, key } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live", name: "looked up" });
     const admitted = await lookup(`${key}\n`);

@@ -105,6 +105,35 @@ describe("output", () => {
     ]);
   });
 
+  it("key show says whether a key would be admitted, and why not, as key lookup does", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const { id } = await cli.api("POST", "/v1/keys", { project_id, tenant_id, env: "live" });
+    const show = async () => (await cli.run(["key", "show", id, "--include", "verdict,successor"])).stdout;
+    expect(await show()).toMatch(/\n {2}admitted +yes\n/);
+    await cli.api("POST", `/v1/keys/${id}/revoke`, {});
+    const revoked = await show();
+    expect(revoked).toMatch(/\n {2}admitted +no\n/);
+    expect(revoked).toMatch(/\n- It was revoked\. Since 2.*\n/);
+    expect(revoked).not.toContain('{"');
+  });
+
+  it("a field may be unset, and a bulk action named, with dashes or underscores", async () => {
+    const { project_id, tenant_id } = cli.seed;
+    const of = { project_id, tenant_id, env: "live", allowed_cidrs: ["203.0.113.0/24"] };
+    for (const name of ["allowed_cidrs", "allowed-cidrs"]) {
+      const { id } = await cli.api("POST", "/v1/keys", of);
+      expect((await cli.run(["key", "update", id, "--unset", name])).code).toBe(0);
+      expect(await cli.api("GET", `/v1/keys/${id}`)).not.toHaveProperty("allowed_cidrs", of.allowed_cidrs);
+    }
+    const match = ["--tenant-id", tenant_id, "--env", "live", "--dry-run"];
+    for (const action of ["cap_expiry", "cap-expiry"]) {
+      const dry = await cli.run(["key", "bulk", action, ...match]);
+      expect([dry.code, dry.stdout]).toEqual([0, expect.stringMatching(/keys? would be changed/)]);
+    }
+    const unknown = await cli.run(["key", "bulk", "cap", ...match]);
+    expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("cap_expiry")]);
+  });
+
   it("quota grant says when a reference was used before", async () => {
     const quotas = [{ id: "calls", amount: 10, refill: "none" }];
     const { id } = await cli.api("POST", "/v1/tenants", { external_id: "granted", quotas });

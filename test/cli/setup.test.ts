@@ -120,14 +120,14 @@ describe("keyrack doctor", () => {
       const { stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir], { env: { ...env, ...more } });
       return (JSON.parse(stdout) as { findings: { what: string }[] }).findings.map(({ what }) => what);
     };
-    const shared = expect.stringContaining("counted by each process") as string;
+    const shared = expect.stringContaining("counts rate limits on its own") as string;
     const backups = await whats();
     expect(backups).toContainEqual(shared);
-    expect(backups).toContain("Backups are scheduled and restore tests too.");
+    expect(backups).toContain("Backups and restore tests are scheduled.");
     const more = { KEYRACK_REDIS_URL: "redis://127.0.0.1:1", KEYRACK_BACKUP_HOOK: "true" };
     const others = await whats(more);
     expect(others).not.toContainEqual(shared);
-    expect(others).toContain("Backups are scheduled, with copies elsewhere, and restore tests too.");
+    expect(others).toContain("Backups and restore tests are scheduled, and copies are kept elsewhere.");
     await dispose();
   });
 

@@ -38,7 +38,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   summary: "The complete policy of a project, in pages if max_keys is given.",
   access: "machine.use",
   hot: "lanes/snapshot",
-  query: z.strictObject({ ...filter, cursor: text(1, 512).optional().describe("next_cursor of the page before") }),
+  query: z.strictObject({ ...filter, cursor: text(1, 512).optional().describe("next_cursor of the previous page") }),
   output: PolicySnapshot,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>

@@ -39,11 +39,11 @@ const filters = {
     .regex(/^[a-z_]+\.([a-z_]+|\*)$/, { error: "must be an action such as api_key.created, or api_key.*" })
     .optional()
     .describe("only this action, or all actions of a noun: api_key.*"),
-  actor_type: ActorType.optional().describe("only what actors of this type did"),
-  actor_id: Uuid.optional().describe("only what this actor did"),
-  target_type: text(1, 64).optional().describe("only what happened to targets of this type"),
-  target_id: text(1, 200).optional().describe("only what happened to this target"),
-  from: Timestamp.optional().describe("only rows at this time or later"),
+  actor_type: ActorType.optional().describe("only actions of this type of actor"),
+  actor_id: Uuid.optional().describe("only actions of this actor"),
+  target_type: text(1, 64).optional().describe("only actions on targets of this type"),
+  target_id: text(1, 200).optional().describe("only actions on this target"),
+  from: Timestamp.optional().describe("only rows from this time on"),
   to: Timestamp.optional().describe("only rows before this time"),
 };
 const Filters = z.strictObject({ after_seq: AfterSeq, ...filters });
@@ -95,7 +95,7 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
   access: "audit.chain",
   perOwner: { name: "audit_chain", limit: 6, windowMs: MINUTE_MS },
   query: z.strictObject({
-    full: Flag.default("false").describe("of a long chain: start verifying all of it, and respond at once"),
+    full: Flag.default("false").describe("for a long chain: start a verification of all of it, and respond at once"),
   }),
   output: z.strictObject({
     object: z.literal("audit_chain"),
@@ -111,7 +111,7 @@ export const auditLogsChain = endpoint("GET /v1/audit_logs/chain", {
       .strictObject({ seq: z.int(), at: Timestamp, running: z.boolean(), checked: z.int() })
       .optional()
       .describe(
-        "of a long chain: up to which row and when all of it was verified, and how far a running verification is",
+        "for a long chain: when it was last verified in full, up to which row, and the progress of a running verification",
       ),
   }),
   failures: ["rate_limited", "unavailable"],

@@ -16,13 +16,13 @@ const Filter = z
       .optional()
       .describe("keys of this tenant, or of these"),
     env: Env.optional().describe("keys of this environment"),
-    scope: text(1, SCOPE_MAX).optional().describe("keys that carry this scope"),
+    scope: text(1, SCOPE_MAX).optional().describe("keys with this scope"),
     prefix: z
       .string()
       .regex(/^[a-z][a-z0-9]{1,8}$/, { error: "must be a key prefix" })
       .optional()
       .describe("keys created with this prefix"),
-    state: z.enum(BULK_STATES).optional().describe("keys in this state, as in lists"),
+    state: z.enum(BULK_STATES).optional().describe("keys in this state"),
     created_before: Timestamp.optional().describe("keys created before this"),
     created_after: Timestamp.optional().describe("keys created after this"),
     unused_since: Timestamp.optional().describe("keys last used before this, or never used and created before it"),
@@ -41,10 +41,10 @@ const TAKEN_BY = { reason: ["revoke", "disable"], overlap_hours: ["rotate"], gra
 
 const Bulk = z
   .strictObject({
-    action: z.enum(BULK_ACTIONS).describe("what is done to each key"),
+    action: z.enum(BULK_ACTIONS).describe("what to do with each key"),
     filter: Filter.describe("keys must match all given fields"),
     dry_run: z.boolean().default(false).describe("show the keys and change nothing"),
-    limit: z.int().min(1).max(500).default(200).describe("keys that a call changes at most"),
+    limit: z.int().min(1).max(500).default(200).describe("maximum number of keys that one call changes"),
     cursor: Cursor.optional(),
     bulk_id: Uuid.optional().describe(
       "bulk_id of the run's first response; keys created after it was made do not match",
@@ -57,7 +57,7 @@ const Bulk = z
       .min(1)
       .max(365)
       .optional()
-      .describe("cap_expiry only: days that a key works at least; 30 by default"),
+      .describe("cap_expiry only: days that every key keeps working at least; 30 by default"),
   })
   .superRefine((body, check) => {
     for (const [field, actions] of Object.entries(TAKEN_BY) as [keyof typeof TAKEN_BY, readonly string[]][])
@@ -75,7 +75,7 @@ export const keysBulk = endpoint("POST /v1/bulk/keys", {
     bulk_id: Uuid,
     action: z.enum(BULK_ACTIONS),
     dry_run: z.boolean(),
-    matched: z.int().nullable().describe("keys that match in all; null with a cursor"),
+    matched: z.int().nullable().describe("total number of matching keys; null with a cursor"),
     changed: z.int().describe("keys changed by this call"),
     data: z.array(
       z.strictObject({
@@ -89,7 +89,7 @@ export const keysBulk = endpoint("POST /v1/bulk/keys", {
         key: z.string().optional().describe("the successor; shown only in this response"),
       }),
     ),
-    next_cursor: z.string().nullable().describe("null at the end; a page may be short, or empty, before that"),
+    next_cursor: z.string().nullable().describe("null at the end; earlier pages may be short or empty"),
     versions: z.array(z.strictObject({ project_id: Uuid, version: z.int() })).describe("for GET /v1/propagation"),
   }),
   idempotent: true,

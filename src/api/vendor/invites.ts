@@ -21,7 +21,7 @@ export const invitesCreate = endpoint("POST /v1/invites", {
   summary:
     "Invite someone by email. The token is shown only in this response; the emailed link has a token of its own.",
   access: "members.write",
-  body: z.strictObject({ email: Email, role: Role }),
+  body: z.strictObject({ email: Email, role: Role.describe("role in the workspace") }),
   output: Invite.extend({ token: z.string(), token_shown_once: z.literal(true) }),
   status: 201,
   idempotent: true,

@@ -52,19 +52,21 @@ import {
   verdict,
 } from "./schemas.ts";
 
-const OWN_LIMITS = "null = those of its tenant, plan or project; [] = none";
+const OWN_LIMITS = "rate limits of this key; null = those of its tenant, plan or project; [] = none";
 
 const NewKey = withFastPath(
   z.strictObject({
     project_id: Uuid.describe("project that the key is for"),
     tenant_id: Uuid.describe("tenant that the key belongs to"),
     env: Env.describe("environment of the key"),
-    name: Name.optional().describe("shown in lists"),
-    scopes: Scopes.optional().describe("what your API may require of the key"),
+    name: Name.optional().describe("name, shown in lists"),
+    scopes: Scopes.optional().describe("scopes of the key, which your API can require"),
     meta: Meta.optional(),
     rate_limits: RateLimits.nullable().optional().describe(OWN_LIMITS),
-    quotas: Quotas.nullable().optional().describe("beside those of its tenant"),
-    expires_at: Timestamp.nullable().optional().describe("null = never; absent = as the project's key_policy says"),
+    quotas: Quotas.nullable().optional().describe("quotas of this key, in addition to those of its tenant"),
+    expires_at: Timestamp.nullable()
+      .optional()
+      .describe("when the key expires; null = never; absent = as the project's key_policy says"),
     allowed_cidrs: KeyCidrs.optional(),
     ip_mode: IpModeName.optional(),
   }),
@@ -92,7 +94,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
 
 export const keysList = endpoint("GET /v1/keys", {
   summary:
-    "List API keys, newest first; or those in a state, or that match a search, paged by cursor. A search waits up to two seconds for the index of env; without env, for that of both environments.",
+    "List API keys, newest first; or those in a state or that match a search, paged by cursor. A search waits up to two seconds for the search index: of env, or without env of both environments.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.optional().describe("only keys of this project"),
@@ -104,9 +106,16 @@ export const keysList = endpoint("GET /v1/keys", {
     after: After,
     q: text(1, 100)
       .optional()
-      .describe("words that a name of the key or its tenant begins with, a display prefix, or an id"),
+      .describe(
+        "beginnings of words in the name of the key or its tenant; a display prefix with both underscores, such as kr_live_ or kr_live_ab; or an id",
+      ),
     state: z.enum(SEARCH_STATES).optional().describe("only keys in this state"),
-    within_days: z.int().min(1).max(365).optional().describe("with state=expiring: days until then; 7 by default"),
+    within_days: z
+      .int()
+      .min(1)
+      .max(365)
+      .optional()
+      .describe("with state=expiring: expires within this many days; 7 by default"),
     scope: text(1, SCOPE_MAX).optional().describe("only keys with exactly this scope"),
     unused_days: z
       .int()
@@ -114,8 +123,11 @@ export const keysList = endpoint("GET /v1/keys", {
       .max(3650)
       .optional()
       .describe("only keys neither created nor used for this many days, longest unused first; 30 for state=idle"),
-    sort: z.enum(KEY_SORTS).optional().describe("the order: newest, by name, expiring first, or last used first"),
-    include: z.enum(["last_used"]).optional().describe("last_used: also where each key was last used from"),
+    sort: z
+      .enum(KEY_SORTS)
+      .optional()
+      .describe("order: newest first, by name, next to expire first, or most recently used first"),
+    include: z.enum(["last_used"]).optional().describe("last_used: also show where each key was last used from"),
     cursor: Cursor.optional(),
   }),
   output: listOf(ApiKey.extend({ last_used: LastUse.nullable().optional() })).extend({
@@ -141,16 +153,16 @@ export const keysList = endpoint("GET /v1/keys", {
 });
 
 export const keysLookup = endpoint("POST /v1/keys/lookup", {
-  summary: "Look a whole key up: its record, whether a verifier would admit it, and every reason why not.",
+  summary: "Look up a key by its full text: its record, whether a node would admit it, and every reason why not.",
   access: "keys.lookup",
   body: z.strictObject({
-    key: text(1, 512).describe("the whole key"),
-    scopes: Scopes.optional().describe("scopes that the key is judged by"),
-    project_id: Uuid.optional().describe("project of the verifier: a key of another is refused"),
+    key: text(1, 512).describe("the full key"),
+    scopes: Scopes.optional().describe("scopes to check the key against"),
+    project_id: Uuid.optional().describe("project to check the key against: a key of another project is refused"),
     ip: text(1, 64)
       .refine((address) => readAddress(address) !== NOT_AN_ADDRESS, { error: "must be an IP address" })
       .optional()
-      .describe("a client's address, judged by the key's allowed_cidrs"),
+      .describe("client address to check against the key's allowed_cidrs"),
   }),
   output: z.strictObject({
     object: z.literal("key_lookup"),
@@ -170,7 +182,7 @@ export const keysLookup = endpoint("POST /v1/keys/lookup", {
 });
 
 const INCLUDE = /^(?:effective|last_used|successor|verdict)(?:,(?:effective|last_used|successor|verdict)){0,3}$/;
-const INCLUDE_ERROR = "must be distinct names of effective, last_used, successor, verdict, joined by commas";
+const INCLUDE_ERROR = "must be effective, last_used, successor or verdict, or several of them separated by commas";
 
 export const keysShow = endpoint("GET /v1/keys/{id}", {
   summary: "Show an API key.",
@@ -184,13 +196,13 @@ export const keysShow = endpoint("GET /v1/keys/{id}", {
       .refine((names) => new Set(names.split(",")).size === names.split(",").length, { error: INCLUDE_ERROR })
       .optional()
       .describe(
-        "effective: also what nodes enforce, resolved from key, tenant, plan and project; last_used: also where it was last used from; successor: also the key that replaced it; verdict: also whether a verifier admits it, and every reason why not; comma separated",
+        "what else to show, separated by commas. effective: the rules that nodes enforce, resolved from key, tenant, plan and project; last_used: where it was last used from; successor: the key that replaced it; verdict: whether a node would admit it, and every reason why not",
       ),
   }),
   output: ApiKey.extend({
     effective: EffectiveRules.optional(),
     last_used: LastUse.nullable().optional(),
-    successor_id: Uuid.nullable().optional().describe("the key that the newest rotation made of it"),
+    successor_id: Uuid.nullable().optional().describe("the key that replaced it at its last rotation"),
     verdict: z.strictObject(verdict).optional(),
   }),
   failures: ["key_not_found", "share_full"],
@@ -205,12 +217,12 @@ export const keysUpdate = endpoint("PATCH /v1/keys/{id}", {
   params: ById,
   query: Wait,
   body: z.strictObject({
-    name: Name.nullable().optional().describe("shown in lists"),
-    scopes: Scopes.optional().describe("what your API may require of the key"),
+    name: Name.nullable().optional().describe("name, shown in lists"),
+    scopes: Scopes.optional().describe("scopes of the key, which your API can require"),
     meta: Meta.optional(),
     rate_limits: RateLimits.nullable().optional().describe(OWN_LIMITS),
-    quotas: Quotas.nullable().optional().describe("beside those of its tenant"),
-    expires_at: Timestamp.nullable().optional().describe("null = never"),
+    quotas: Quotas.nullable().optional().describe("quotas of this key, in addition to those of its tenant"),
+    expires_at: Timestamp.nullable().optional().describe("when the key expires; null = never"),
     allowed_cidrs: KeyCidrs.optional(),
     ip_mode: IpModeName.optional(),
   }),

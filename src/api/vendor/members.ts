@@ -33,7 +33,7 @@ const leftBehind = {
 const LeftBehind = z
   .strictObject(leftBehind)
   .optional()
-  .describe("secret keys that the person minted and invitations that they sent, which do not end by themselves");
+  .describe("secret keys that the person created and invitations that they sent, which stay valid");
 const ByUser = z.strictObject({ userId: Uuid.describe("id of the member's user") });
 
 export const membersList = endpoint("GET /v1/members", {
@@ -48,7 +48,7 @@ export const membersUpdate = endpoint("PATCH /v1/members/{userId}", {
   summary: "Change a member's role. The last owner cannot be demoted.",
   access: "members.write",
   params: ByUser,
-  body: z.strictObject({ role: Role }),
+  body: z.strictObject({ role: Role.describe("role in the workspace") }),
   output: Member.extend({ left_behind: LeftBehind }),
   failures: ["member_not_found", "last_owner", "member_workspaces_reached"],
   emits: ["workspace_member.role_changed"],
@@ -60,7 +60,10 @@ export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
   access: "members.write",
   params: ByUser,
   query: z.strictObject({
-    revoke: z.enum(REVOKE).default("none").describe("what else to revoke: their pending invitations, also their keys"),
+    revoke: z
+      .enum(REVOKE)
+      .default("none")
+      .describe("what else to revoke: nothing, their pending invitations, or these and the secret keys they created"),
   }),
   output: z.strictObject({
     object: z.literal("workspace_member"),
@@ -74,7 +77,7 @@ export const membersDelete = endpoint("DELETE /v1/members/{userId}", {
 });
 
 export const membersLeftBehind = endpoint("GET /v1/members/{userId}/left_behind", {
-  summary: "What would stay if the member were removed: secret keys they created and invitations they sent.",
+  summary: "List the secret keys and invitations that would remain if the member were removed.",
   access: "members.write",
   params: ByUser,
   output: z.strictObject({ object: z.literal("left_behind"), user_id: Uuid, ...leftBehind }),

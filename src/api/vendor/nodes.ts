@@ -17,7 +17,7 @@ export const nodesList = endpoint("GET /v1/nodes", {
   waitsForSlot: true,
   query: z.strictObject({
     project_id: Uuid.optional().describe("project of the nodes; required without view=fleet"),
-    view: z.literal("fleet").optional().describe("also show how late each node is, and count the states"),
+    view: z.literal("fleet").optional().describe("also show how late each node is, and counts by state"),
     env: Env.optional().describe("only nodes with keys of this environment"),
     state: z.enum(NODE_STATES).optional().describe("only nodes in this state"),
     limit: Limit.optional(),
@@ -40,18 +40,18 @@ export const nodesList = endpoint("GET /v1/nodes", {
 });
 
 export const propagationShow = endpoint("GET /v1/propagation", {
-  summary: "Which live nodes have acknowledged a policy version. With wait_ms the response waits for all of them.",
+  summary: "Show which live nodes have acknowledged a policy version. With wait_ms the response waits for all of them.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.describe("project of the version"),
-    version: z.int().min(1).describe("policy version, at most the project's newest"),
+    version: z.int().min(1).describe("policy version, at most the project's latest"),
     env: Env.optional().describe("only nodes with keys of this environment"),
     wait_ms: z
       .int()
       .min(0)
       .max(WAIT_MS_MAX)
       .default(0)
-      .describe("how long to wait for all nodes, in milliseconds; a wait ends after 25000"),
+      .describe("how long to wait for all nodes, in milliseconds; values above 25000 count as 25000"),
   }),
   output: VersionPropagation,
   failures: ["project_not_found", "test_cannot_live", "share_full"],

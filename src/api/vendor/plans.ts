@@ -8,16 +8,30 @@ import { AfterQuery, ById, listOf, Meta, Name, Quotas, RateLimits, Scopes, Slug,
 import { ChangedPlan, Plan } from "./schemas.ts";
 
 const fields = {
-  rate_limits: RateLimits.nullable().optional().describe("null = the project's default"),
-  quotas: Quotas.optional().describe("of each tenant on it; those of a tenant replace them"),
-  scopes: Scopes.nullable().optional().describe("the only scopes that its tenants' keys may have; null = all"),
-  max_keys: z.int().min(1).max(100_000).nullable().optional().describe("active keys of a tenant in an environment"),
-  key_ttl_days: z.int().min(1).max(3650).nullable().optional().describe("days that a new key lives at most"),
+  rate_limits: RateLimits.nullable()
+    .optional()
+    .describe("rate limits of its tenants' keys; null = the project's default"),
+  quotas: Quotas.optional().describe("quotas for each tenant on this plan, unless the tenant has its own"),
+  scopes: Scopes.nullable().optional().describe("the only scopes that keys of its tenants may have; null = all"),
+  max_keys: z
+    .int()
+    .min(1)
+    .max(100_000)
+    .nullable()
+    .optional()
+    .describe("maximum number of active keys of a tenant, in each environment; null = unlimited"),
+  key_ttl_days: z
+    .int()
+    .min(1)
+    .max(3650)
+    .nullable()
+    .optional()
+    .describe("maximum lifetime of new keys, in days; null = unlimited"),
   meta: Meta.optional(),
 };
 
 export const plansCreate = endpoint("POST /v1/plans", {
-  summary: "Create a plan: limits and bounds that tenants share.",
+  summary: "Create a plan: rate limits, quotas and key limits shared by tenants.",
   access: "plans.write",
   body: z.strictObject({ name: Name, slug: Slug, ...fields }),
   output: Plan,
@@ -47,7 +61,7 @@ export const plansShow = endpoint("GET /v1/plans/{id}", {
 
 export const plansUpdate = endpoint("PATCH /v1/plans/{id}", {
   summary:
-    "Change a plan, for all of its tenants. Each field given replaces the stored value. With wait=true, returns once every live node has the change.",
+    "Change a plan, for all its tenants. Each field given replaces the stored value. With wait=true, returns once every live node has the change.",
   access: "plans.write",
   params: ById,
   query: Wait,

@@ -16,9 +16,11 @@ import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import { KeyPolicy, KeyPolicyFields, Project, RevokedKeys, ScopeCatalogue, Warnings } from "./schemas.ts";
 
 const fields = {
-  default_rate_limits: RateLimits.optional(),
-  key_policy: KeyPolicy.optional(),
-  scope_catalogue: ScopeCatalogue.optional(),
+  default_rate_limits: RateLimits.optional().describe(
+    "rate limits for keys where neither the key, its tenant nor its plan has any",
+  ),
+  key_policy: KeyPolicy.optional().describe("rules for the expiry and rotation of keys, and for idle keys"),
+  scope_catalogue: ScopeCatalogue.optional().describe("scopes offered in the portal and the dashboard"),
   key_prefix: KeyPrefix.optional(),
 };
 
@@ -88,7 +90,7 @@ const ReportKey = z.strictObject({
 const Blocked = z.enum(BLOCKS).nullable();
 
 export const projectsKeyPolicyReport = endpoint("GET /v1/projects/{id}/key_policy/report", {
-  summary: "What the project's key policy, or the one in the query, means for the keys that exist. Changes nothing.",
+  summary: "Show how the project's key policy, or the one in the query, affects existing keys. Changes nothing.",
   access: "keys.read",
   params: ById,
   query: z.strictObject({
@@ -106,7 +108,7 @@ export const projectsKeyPolicyReport = endpoint("GET /v1/projects/{id}/key_polic
     over_max_ttl: z.strictObject({ count: z.int(), keys: z.array(ReportKey) }),
     idle: z.strictObject({
       count: z.int(),
-      blocked_by: z.strictObject({ live: Blocked, test: Blocked }).describe("why none is revoked now"),
+      blocked_by: z.strictObject({ live: Blocked, test: Blocked }).describe("why no key is revoked now"),
       keys: z.array(ReportKey),
     }),
   }),

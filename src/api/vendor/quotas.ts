@@ -31,20 +31,20 @@ const Grant = z.strictObject({
 });
 const Grants = z.strictObject({ object: z.literal("list"), data: z.array(Grant), next_cursor: z.string().nullable() });
 
-const EnvQuery = Env.optional().describe("live by default; for a test secret key, test");
+const EnvQuery = Env.optional().describe("environment; live by default, test with a test secret key");
 const OfQuota = ById.extend({
   quota_id: z.string().regex(RULE_ID, "must be the id of a quota").describe("id of the quota"),
 });
 const NewGrant = z.strictObject({
-  units: z.int().min(1).max(AMOUNT_MAX),
-  expires_at: Timestamp.optional(),
+  units: z.int().min(1).max(AMOUNT_MAX).describe("units to grant"),
+  expires_at: Timestamp.optional().describe("when the units expire; never by default"),
   reason: Reason.optional(),
   reference: text(1, 200)
     .optional()
-    .describe("your own id of the grant: sent again with the same units, it grants nothing more"),
+    .describe("your id for this grant, such as an invoice number; the same grant sent again has no effect"),
 });
 const GrantQuery = { limit: Limit.default(PAGE), cursor: Cursor.optional() };
-const REPLAY = "The grant that the reference was used for before. Nothing was granted.";
+const REPLAY = "The earlier grant with this reference. Nothing more was granted.";
 const FAILURES = ["quota_not_found", "test_cannot_live", "grant_reference_used", "grants_reached"] as const;
 
 export const keysQuotas = endpoint("GET /v1/keys/{id}/quotas", {
@@ -84,7 +84,7 @@ const tenantQuota = ({ id: tenant_id, quota_id }: z.output<typeof OfQuota>, env:
   ({ scope: "tenant", tenant_id, quota_id, env }) satisfies GrantTarget;
 
 export const keysGrant = endpoint("POST /v1/keys/{id}/quotas/{quota_id}/grants", {
-  summary: "Grant an API key units in addition to the amount of one of its own quotas.",
+  summary: "Grant an API key extra units on top of one of its own quotas.",
   access: "keys.write",
   params: OfQuota,
   body: NewGrant,
@@ -108,7 +108,7 @@ export const keysGrants = endpoint("GET /v1/keys/{id}/quotas/{quota_id}/grants",
 });
 
 export const tenantsGrant = endpoint("POST /v1/tenants/{id}/quotas/{quota_id}/grants", {
-  summary: "Grant a tenant units in addition to the amount of one of its quotas.",
+  summary: "Grant a tenant extra units on top of one of its quotas.",
   access: "tenant_quotas.grant",
   params: OfQuota,
   body: NewGrant.extend({ env: EnvQuery }),
@@ -132,7 +132,7 @@ export const tenantsGrants = endpoint("GET /v1/tenants/{id}/quotas/{quota_id}/gr
 });
 
 export const quotaGrantsVoid = endpoint("POST /v1/quota_grants/{id}/void", {
-  summary: "Take back what is left of a grant.",
+  summary: "Take back the unspent units of a grant.",
   access: "keys.write",
   params: ById,
   body: EmptyBody,

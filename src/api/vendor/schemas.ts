@@ -33,8 +33,8 @@ export const Workspace = z.strictObject({
 const Days = z.int().min(1).max(3650).nullable().default(null);
 
 export const KeyPolicyFields = z.strictObject({
-  default_ttl_days: Days.describe("days that a new key lives unless it asks for another expiry; null = max_ttl_days"),
-  max_ttl_days: Days.describe("days that a new key may live; null = without end"),
+  default_ttl_days: Days.describe("lifetime of new keys without an expiry of their own, in days; null = max_ttl_days"),
+  max_ttl_days: Days.describe("maximum lifetime of new keys, in days; null = unlimited"),
   idle_revoke_days: z
     .int()
     .min(7)
@@ -44,7 +44,7 @@ export const KeyPolicyFields = z.strictObject({
     .describe("days after which an unused key is revoked; null = never"),
   notice_days: distinct(z.int().min(1).max(90), 0, 5)
     .default([])
-    .describe("days before a key expires or is revoked as idle on which owners and admins get a mail"),
+    .describe("how many days before a key expires, or is revoked as idle, owners and admins get an email"),
   holder_rotate: z.boolean().default(false).describe("the holder of a key may rotate it with the key itself"),
 });
 
@@ -63,13 +63,13 @@ export const ScopeCatalogue = z
   )
   .max(200, { error: "must have at most 200 entries" })
   .refine((entries) => new Set(entries.map(({ name }) => name)).size === entries.length, {
-    error: "names must be unique",
+    error: "must not repeat a name",
   });
 
 export const Warnings = z
   .array(z.strictObject({ path: z.string(), message: z.string() }))
   .optional()
-  .describe("done as asked, but probably not meant");
+  .describe("the change was made, but may not do what you intended");
 
 export const Project = z.strictObject({
   object: z.literal("project"),
@@ -79,11 +79,11 @@ export const Project = z.strictObject({
   policy_version: z.int().min(1),
   default_rate_limits: RateLimits,
   key_policy: KeyPolicy.describe("rules for the project's keys"),
-  scope_catalogue: ScopeCatalogue.describe("scopes that the project knows; a key may carry others"),
+  scope_catalogue: ScopeCatalogue.describe("scopes offered in the portal and the dashboard; keys may have others"),
   created_at: Timestamp,
   updated_at: Timestamp,
   key_prefix: z.string().describe("how new API keys begin"),
-  key_prefixes: z.array(z.string()).describe("every prefix that its keys have, the current one first"),
+  key_prefixes: z.array(z.string()).describe("all prefixes of its keys, the current one first"),
 });
 
 export const Tenant = z.strictObject({
@@ -99,9 +99,9 @@ export const Tenant = z.strictObject({
   suspended_reason: z.string().nullable(),
   allowed_cidrs: TenantCidrs,
   ip_mode: IpModeName,
-  plan_id: Uuid.optional().describe("only of a tenant on a plan"),
-  rate_limits: RateLimits.optional().describe("only of a tenant with limits of its own"),
-  quotas: Quotas.optional().describe("only of a tenant with quotas of its own"),
+  plan_id: Uuid.optional().describe("only if the tenant is on a plan"),
+  rate_limits: RateLimits.optional().describe("only if the tenant has its own"),
+  quotas: Quotas.optional().describe("only if the tenant has its own"),
 });
 
 export const Plan = z.strictObject({
@@ -115,7 +115,7 @@ export const Plan = z.strictObject({
   key_ttl_days: z.int().nullable(),
   quotas: Quotas,
   meta: Meta,
-  tenants: z.int().describe("tenants on it; 10,000 means as many or more"),
+  tenants: z.int().describe("tenants on it; 10,000 means 10,000 or more"),
   created_at: Timestamp,
   updated_at: Timestamp,
 });
@@ -149,7 +149,7 @@ export const ApiKey = z.strictObject({
   disabled_reason: z.string().nullable(),
   allowed_cidrs: KeyCidrs,
   ip_mode: IpModeName,
-  quotas: Quotas.optional().describe("only of a key with quotas of its own"),
+  quotas: Quotas.optional().describe("only if the key has its own"),
 });
 /** What nodes enforce for a key. */
 export const LastUse = z
@@ -159,7 +159,7 @@ export const LastUse = z
     user_agent: z.string().nullable().describe("the product name of its user agent"),
     node_id: z.string().describe("the node that reported it"),
   })
-  .describe("the newest use that a node reported with one of these fields");
+  .describe("the latest use for which a node reported one of these fields");
 
 export const EffectiveRules = z.strictObject({
   rate_limits: RateLimits,
@@ -182,7 +182,7 @@ const reasons = z.array(z.strictObject({ code: z.string(), message: z.string(), 
 const nodes = z.strictObject({
   live: z.int(),
   current: z.int(),
-  withheld: z.int().describe("nodes that do not get the key"),
+  withheld: z.int().describe("nodes that the key is withheld from"),
 });
 /** Whether an up-to-date verifier admits a key; `code`: its response where it does not. */
 export const verdict = { admitted: z.boolean(), code: z.string().nullable(), reasons, nodes: nodes.nullable() };
@@ -199,7 +199,7 @@ const ProjectsPropagation = z.strictObject({
   projects: z.array(z.strictObject({ project_id: Uuid, ...Propagation.shape })),
 });
 /** A field of the response to deleting a project or tenant. */
-export const RevokedKeys = z.int().describe("keys that this has revoked; above 500, those not revoked when it began");
+export const RevokedKeys = z.int().describe("keys revoked by this; above 500, the number when the request began");
 
 export const SwitchedTenant = Tenant.extend({
   affected_keys: z.int().describe("keys of the tenant that are not revoked; above 500, when the request began"),
@@ -224,7 +224,7 @@ export const SecretKey = z.strictObject({
 });
 export const MintedSecretKey = SecretKey.extend(shownOnce);
 export const RevokedSecretKey = SecretKey.extend({
-  revoked_successors: z.int().optional().describe("how many of its successors were revoked; only with successors"),
+  revoked_successors: z.int().optional().describe("number of successors revoked; only with successors"),
 });
 export const RotatedSecretKey = MintedSecretKey.extend({ previous_key: SecretKey });
 
@@ -233,9 +233,7 @@ export const Environment = z.strictObject({ object: z.literal("environment"), na
 export const QuotaBalance = z.strictObject({
   object: z.literal("quota_balance"),
   id: z.string(),
-  scope: z
-    .enum(["key", "tenant"])
-    .describe("whose balance it is: of the key and its successors, or of the whole tenant"),
+  scope: z.enum(["key", "tenant"]).describe("owner of the balance: the key and its successors, or the whole tenant"),
   source: z.enum(["key", "tenant", "plan"]).describe("where the quota is defined"),
   env: Env,
   amount: z.int(),

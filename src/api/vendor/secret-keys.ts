@@ -29,19 +29,19 @@ import { MintedSecretKey, RevokedSecretKey, RotatedSecretKey, SecretKey } from "
 const PROJECT_IDS_MAX = 50;
 
 export const secretKeysCreate = endpoint("POST /v1/secret_keys", {
-  summary: "Create a secret key for the vendor's backend. The key is shown only in this response.",
+  summary: "Create a secret key for your own backend. The key is shown only in this response.",
   access: "secret_keys.create",
   body: z.strictObject({
-    env: Env,
-    name: Name.optional(),
+    env: Env.describe("environment of the key"),
+    name: Name.optional().describe("name, shown in lists"),
     meta: Meta.optional(),
-    expires_at: Timestamp.optional(),
+    expires_at: Timestamp.optional().describe("when the key expires; never by default"),
     permissions: distinct(z.enum(PERMISSIONS), 1, PERMISSIONS.length)
       .optional()
-      .describe("what the key may do; absent = everything that its role may"),
+      .describe("what the key may do; everything that its role may by default"),
     project_ids: distinct(Uuid, 1, PROJECT_IDS_MAX)
       .optional()
-      .describe("the only projects it may be used for; needs permissions"),
+      .describe("the only projects that it may be used for; needs permissions"),
   }),
   output: MintedSecretKey,
   status: 201,
@@ -98,7 +98,7 @@ export const secretKeysRevoke = endpoint("POST /v1/secret_keys/{id}/revoke", {
   params: ById,
   query: z.strictObject({
     successors: Flag.default("false").describe(
-      "true: also revoke up to 100 working keys it was rotated into; not with a restricted key",
+      "also revoke the keys it was rotated into, up to 100; needs an unrestricted credential",
     ),
   }),
   body: z.strictObject({ reason: Reason.optional() }),

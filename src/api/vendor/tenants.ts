@@ -40,17 +40,24 @@ import { resumeTenant, suspendTenant, type Switched } from "../../domain/workspa
 import { ChangedTenant, RevokedKeys, SwitchedTenant, Tenant } from "./schemas.ts";
 
 const rules = {
-  plan_id: Uuid.nullable().optional().describe("null = none"),
-  rate_limits: RateLimits.nullable().optional().describe("null = those of its plan, else of the project"),
+  plan_id: Uuid.nullable().optional().describe("plan of the tenant; null = none"),
+  rate_limits: RateLimits.nullable()
+    .optional()
+    .describe("rate limits of the tenant's keys; null = those of its plan, or else of the project"),
   allowed_cidrs: TenantCidrs.optional(),
   ip_mode: IpModeName.optional(),
-  quotas: Quotas.nullable().optional().describe("null = those of its plan"),
+  quotas: Quotas.nullable().optional().describe("quotas of the tenant; null = those of its plan"),
 };
 
 export const tenantsCreate = endpoint("POST /v1/tenants", {
-  summary: "Create a tenant: one customer organisation.",
+  summary: "Create a tenant: one of your customers.",
   access: "tenants.create",
-  body: z.strictObject({ external_id: text(1, 200), name: Name.optional(), meta: Meta.optional(), ...rules }),
+  body: z.strictObject({
+    external_id: text(1, 200).describe("your own id of the customer; cannot be changed"),
+    name: Name.optional(),
+    meta: Meta.optional(),
+    ...rules,
+  }),
   output: Tenant,
   status: 201,
   idempotent: true,
@@ -60,11 +67,11 @@ export const tenantsCreate = endpoint("POST /v1/tenants", {
 });
 
 export const tenantsList = endpoint("GET /v1/tenants", {
-  summary: "List tenants, newest first; or those that match a search, are on a plan or suspended, paged by cursor.",
+  summary: "List tenants, newest first; or those that match a search, are on a plan or are suspended, paged by cursor.",
   access: "resources.read",
   query: AfterQuery.extend({
     ids: Uuids.optional().describe("only these tenants: up to 200 ids, separated by commas"),
-    q: text(1, 100).optional().describe("words that the external id or the name begins with, or an id"),
+    q: text(1, 100).optional().describe("beginnings of words in the external id or the name, or an id"),
     plan_id: Uuid.optional().describe("only tenants on this plan"),
     state: z.enum(TENANT_STATES).optional().describe("only tenants in this state"),
     cursor: Cursor.optional(),

@@ -93,7 +93,7 @@ const points = {
   latency: z
     .strictObject({ p50: Percentiles, p95: Percentiles, p99: Percentiles })
     .optional()
-    .describe("milliseconds; only with latency=true"),
+    .describe("in milliseconds; only with latency=true"),
 };
 
 export const usageSeriesRead = endpoint("GET /v1/usage/series", {
@@ -116,10 +116,10 @@ export const usageSeriesRead = endpoint("GET /v1/usage/series", {
     env: Env.optional().describe("only this environment"),
     tenant_id: Uuid.optional().describe("only this tenant"),
     key_id: Uuid.optional().describe("only this API key"),
-    outcome: text(1, 64).optional().describe("only this outcome: allowed, or a reason of refusal"),
+    outcome: text(1, 64).optional().describe("only this outcome: allowed, or a denial code"),
     route: text(1, 600).optional().describe("only this route, with its method: GET /orders/:id"),
     top: z.int().min(1).max(100).default(10).describe("largest groups to list; the others are summed"),
-    latency: Flag.default("false").describe("true = also percentiles of the duration"),
+    latency: Flag.default("false").describe("include latency percentiles (p50, p95, p99)"),
   }),
   output: z.strictObject({
     object: z.literal("usage_series"),
@@ -152,7 +152,7 @@ export const usageExport = endpoint("GET /v1/usage/export", {
     from: Timestamp.describe("start of the first bucket"),
     to: Timestamp.describe("end of the last bucket, exclusive"),
     bucket: z.enum(["day", "hour"]).default("day").describe("length of a bucket"),
-    by: z.enum(["tenant", "key"]).default("tenant").describe("a line for each tenant, or for each API key"),
+    by: z.enum(["tenant", "key"]).default("tenant").describe("one line per tenant, or per API key"),
     env: Env.optional().describe("environment; live by default, with a test key test"),
     project_id: Uuid.optional().describe("only this project"),
     tenant_id: Uuid.optional().describe("only this tenant"),

@@ -10,7 +10,12 @@ import { MintedSecretKey, Workspace } from "./schemas.ts";
 export const workspacesCreate = endpoint("POST /v1/workspaces", {
   summary: "Create a workspace and its first secret key. The key is shown only in this response.",
   access: "workspaces.create",
-  body: z.strictObject({ name: Name, slug: Slug, billing_email: Email.optional(), env: Env.default("live") }),
+  body: z.strictObject({
+    name: Name,
+    slug: Slug,
+    billing_email: Email.optional(),
+    env: Env.default("live").describe("environment of the secret key"),
+  }),
   output: z.strictObject({
     workspace: Workspace,
     secret_key: MintedSecretKey,
@@ -38,7 +43,7 @@ export const workspaceUpdate = endpoint("PATCH /v1/workspace", {
   body: z.strictObject({
     name: Name.optional(),
     billing_email: Email.nullable().optional(),
-    embed_origins: EmbedOrigins.optional(),
+    embed_origins: EmbedOrigins.optional().describe("origins of pages that may embed the portal"),
   }),
   output: Workspace,
   emits: ["workspace.updated"],

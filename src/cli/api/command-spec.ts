@@ -27,6 +27,8 @@ export type CommandSpec = {
   idempotent: boolean;
   /** Field (dots go deeper) that --quiet prints; the id by default. */
   quiet?: string;
+  /** Help of --quiet, where the name of the field does not explain it. */
+  quietHelp?: string;
   /** Field of the response that is shown only once. */
   secret?: string;
   columns?: string[];

@@ -67,8 +67,9 @@ function addUnset(command: Command, { route, flags }: CommandSpec): void {
   if (nullable.length === 0) return;
   const unset = new Option("--unset <field>", "clear a field; repeatable");
   unset.argParser((value: string, all: string[] | undefined) => {
-    if (!nullable.includes(value)) throw new ExitError(`--unset must be one of: ${nullable.join(", ")}.`, 2);
-    return collectValues(value, all);
+    const name = value.replaceAll("_", "-"); // the API's field, or the flag
+    if (!nullable.includes(name)) throw new ExitError(`--unset must be one of: ${nullable.join(", ")}.`, 2);
+    return collectValues(name, all);
   });
   command.addOption(unset);
 }
@@ -92,8 +93,8 @@ function addApiCommand(parent: Command, spec: CommandSpec, extension: Extension)
 }
 
 /** The last part of the field's path names it: `total.total.requests`. */
-function quietText({ quiet, secret }: CommandSpec): string | undefined {
-  if (quiet === undefined) return undefined;
+function quietText({ quiet, quietHelp, secret }: CommandSpec): string | undefined {
+  if (quietHelp !== undefined || quiet === undefined) return quietHelp;
   if (secret) return "print only the key";
   const field = quiet.slice(quiet.lastIndexOf(".") + 1);
   return field.endsWith("id") ? undefined : `print only the field ${field}`;

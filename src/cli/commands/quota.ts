@@ -90,17 +90,20 @@ export function addQuotaCommands(program: Command): void {
   ])
     .option("--quota-id <value>", "id of the quota; required")
     .option("--limit <integer>", "rows on a page; 50 by default")
-    .option("--cursor <value>", "next_cursor of the page before")
+    .option("--cursor <value>", "next_cursor of the previous page")
     .action((options: QuotaOptions) => readList(options, grantsPath(options), GRANT));
-  addVerb(quota, "grant", "Grant units beside the amount of a quota.", [
+  addVerb(quota, "grant", "Grant extra units on top of a quota.", [
     "keyrack quota grant --tenant-id ID --quota-id calls --units 10000 --reference invoice-17",
     "keyrack quota grant --key-id ID --quota-id calls --units 500 --expires-at 2027-01-01T00:00:00Z",
   ])
     .option("--quota-id <value>", "id of the quota; required")
     .option("--units <integer>", "units to grant; required")
-    .option("--expires-at <value>", "when the units end; never by default")
-    .option("--reason <value>", "kept with the grant")
-    .option("--reference <value>", "your own id of the grant: repeated, it grants nothing more")
+    .option("--expires-at <value>", "when the units expire; never by default")
+    .option("--reason <value>", "reason, stored with the grant")
+    .option(
+      "--reference <value>",
+      "your id for this grant, such as an invoice number; the same grant sent again has no effect",
+    )
     .option("--idempotency-key <key>", "makes retries safe: the same key returns the same response")
     .action(grant);
 }

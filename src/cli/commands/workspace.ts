@@ -23,8 +23,11 @@ export function addWorkspaceCommands(program: Command): void {
             "bootstrap token to use; KEYRACK_BOOTSTRAP_TOKEN keeps it out of process lists",
           )
           .option("--data-dir <dir>", "data dir to read bootstrap.token from (KEYRACK_DATA_DIR)")
-          .option("--save", "save the new secret key in the profile, which may be new")
-          .option("--force", "replace also a session, or the credential of another server"),
+          .option("--save", "save the new secret key in a profile (see --profile)")
+          .option(
+            "--force",
+            "with --save: overwrite the profile even if it holds a session or another server's credential",
+          ),
       run: (spec, _args, options) => create(spec, options),
       examples: [
         'keyrack workspace create --name "Acme" --slug acme --save',

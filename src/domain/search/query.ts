@@ -42,7 +42,7 @@ function refuse(q: string, credential: RegExp): void {
   if (!credential.test(q)) return;
   if (PASTED.test(q))
     throw fail("credential_in_query", { details: [{ path: "q", message: "contains a whole key or most of one" }] });
-  throw failField("invalid_query", "q", "must have at most six characters of a key behind its prefix");
+  throw failField("invalid_query", "q", "must have at most six characters of a key after its prefix");
 }
 
 function parseText(q: string): IdText | WordsText {

@@ -41,7 +41,7 @@ describe("a key in a search", () => {
 
   it("may be typed up to the end of its display prefix, and no further", () => {
     expect(parseKeySearch("kr_live_abcdef")).toMatchObject({ kind: "prefix" });
-    const message = "must have at most six characters of a key behind its prefix";
+    const message = "must have at most six characters of a key after its prefix";
     for (const q of ["kr_live_abcdefg", "kr_live_abcdefghijkl"])
       expect(refusal(q), q).toMatchObject({ failure: "invalid_query", extra: { details: [{ path: "q", message }] } });
   });

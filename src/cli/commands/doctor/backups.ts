@@ -43,8 +43,8 @@ export async function checkBackups(settings: Settings, target: DatabaseTarget): 
       ),
     );
   const isElsewhere = backup_hook !== "" || target.kind === "sqlite"; // where PostgreSQL's disk is, is not known
-  const elsewhere = isElsewhere ? ", with copies elsewhere," : "";
-  return found.length > 0 ? found : [ok(`Backups are scheduled${elsewhere} and restore tests too.`)];
+  const elsewhere = isElsewhere ? ", and copies are kept elsewhere" : "";
+  return found.length > 0 ? found : [ok(`Backups and restore tests are scheduled${elsewhere}.`)];
 }
 
 async function checkTools(): Promise<Finding[]> {
@@ -54,7 +54,7 @@ async function checkTools(): Promise<Finding[]> {
     await Promise.all(tools.map(toolVersion));
     return [];
   } catch (error) {
-    return [fail((error as Error).message, "Until then no backup is made or tested.")];
+    return [fail((error as Error).message, "No backup can be made or tested until this is fixed.")];
   }
 }
 
@@ -68,10 +68,18 @@ export async function checkBackupRecord(source: Source): Promise<Finding[]> {
   const [test, missed] = [await read<Tested>("last_restore_test"), await read<Attempt>("restore_test_failure")];
   const found: Finding[] = [];
   if (failure)
-    found.push(fail(`The last backup failed at ${failure.at}: ${failure.message}`, "Fix it: keyrack backup create"));
+    found.push(
+      fail(
+        `The last backup failed at ${failure.at}: ${failure.message}`,
+        "Fix the cause, then run keyrack backup create",
+      ),
+    );
   if (missed)
     found.push(
-      fail(`A restore test could not run at ${missed.at}: ${missed.message}`, "Fix it, then run keyrack backup test"),
+      fail(
+        `A restore test could not run at ${missed.at}: ${missed.message}`,
+        "Fix the cause, then run keyrack backup test",
+      ),
     );
   if (test && !test.pass)
     found.push(

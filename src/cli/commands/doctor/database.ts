@@ -88,7 +88,7 @@ async function checkNodes(source: Source, { node_live_ms }: Settings): Promise<F
 /** How many processes there are is not known to each of them: a second one may start at any time. */
 function checkSharedLimits({ redis_url }: Settings): Finding[] {
   if (redis_url !== null) return [];
-  const what = "Rate limits are counted by each process: with several processes a limit admits as many times more.";
+  const what = "Each process counts rate limits on its own: n processes admit up to n times as many requests.";
   return [risk(what, "Set KEYRACK_REDIS_URL before you start a second process.")];
 }
 

@@ -45,7 +45,10 @@ async function findSubject(options: OperatorOptions): Promise<Subject> {
     return { settings, pid, finding: ok(`${running} Its settings were checked, not those of this shell.`) };
   } catch (error) {
     const what = `${(error as Error).message} The settings of this shell were checked instead.`;
-    return { ...own, finding: risk(what, "Run this command as the user that runs the server, and in its version.") };
+    return {
+      ...own,
+      finding: risk(what, "Run this command as the server's user, with the server's version of keyrack."),
+    };
   }
 }
 
@@ -59,8 +62,8 @@ async function checkShares(dir: string): Promise<Finding[]> {
   );
   return full.map(({ resource }) =>
     risk(
-      `More than 80 % of a share or bound of "${resource}" is in use.`,
-      `See by whom with keyrack top --by ${resource}, and docs/isolation.md.`,
+      `More than 80 % of a limit of "${resource}" is in use.`,
+      `keyrack top --by ${resource} shows by whom; docs/isolation.md explains the limits.`,
     ),
   );
 }

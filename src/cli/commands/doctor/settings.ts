@@ -110,7 +110,7 @@ function checkOpenFiles({ connections_max }: Settings, pid: number): Finding[] {
   if (limit >= connections_max + OWN_FILES) return [];
   return [
     risk(
-      `At most ${limit} files can be open, too few for ${connections_max} connections.`,
+      `The limit of open files is ${limit}, too low for ${connections_max} connections.`,
       `Raise the limit (ulimit -n, LimitNOFILE) to ${connections_max + OWN_FILES}, or lower KEYRACK_CONNECTIONS_MAX.`,
     ),
   ];

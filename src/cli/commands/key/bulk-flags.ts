@@ -24,17 +24,24 @@ export const FILTERS: Record<string, { name: string; option: () => Option }> = {
     option: () => new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collectValues),
   },
   env: { name: "env", option: () => new Option("--env <env>", "only this environment").choices(["live", "test"]) },
-  scope: { name: "scope", option: () => new Option("--scope <scope>", "only keys that carry this scope") },
-  prefix: { name: "prefix", option: () => new Option("--prefix <prefix>", "only keys minted with this prefix") },
+  scope: { name: "scope", option: () => new Option("--scope <scope>", "only keys with this scope") },
+  prefix: { name: "prefix", option: () => new Option("--prefix <prefix>", "only keys created with this prefix") },
   state: {
     name: "state",
     option: () => new Option("--state <state>", "only keys in this state").choices(BULK_STATES),
   },
-  createdBefore: { name: "created_before", option: () => new Option("--created-before <time>", "ISO 8601") },
-  createdAfter: { name: "created_after", option: () => new Option("--created-after <time>", "ISO 8601") },
+  createdBefore: {
+    name: "created_before",
+    option: () => new Option("--created-before <time>", "only keys created before this time, ISO 8601"),
+  },
+  createdAfter: {
+    name: "created_after",
+    option: () => new Option("--created-after <time>", "only keys created after this time, ISO 8601"),
+  },
   unusedSince: {
     name: "unused_since",
-    option: () => new Option("--unused-since <time>", "last used before this, or never used and created before it"),
+    option: () =>
+      new Option("--unused-since <time>", "only keys last used before this time, or never used and created before it"),
   },
   all: { name: "all", option: () => new Option("--all", "every key; only with --env and --state") },
 };
@@ -48,7 +55,10 @@ const number =
   };
 
 export const FIELDS: Record<string, { name: keyof BulkBody; option: () => Option }> = {
-  reason: { name: "reason", option: () => new Option("--reason <text>", "revoke and disable: kept with each key") },
+  reason: {
+    name: "reason",
+    option: () => new Option("--reason <text>", "revoke and disable: reason, stored with each key"),
+  },
   overlapHours: {
     name: "overlap_hours",
     option: () =>
@@ -59,9 +69,10 @@ export const FIELDS: Record<string, { name: keyof BulkBody; option: () => Option
   graceDays: {
     name: "grace_days",
     option: () =>
-      new Option("--grace-days <days>", "cap_expiry: days that every key still works; 30 by default").argParser(
-        number("grace-days"),
-      ),
+      new Option(
+        "--grace-days <days>",
+        "cap_expiry: days that every key keeps working at least; 30 by default",
+      ).argParser(number("grace-days")),
   },
   limit: {
     name: "limit",

@@ -118,7 +118,7 @@ async function begin(target: Target, action: BulkAction, options: RunOptions): P
   if (action === "rotate" && !options.out && !options.dryRun)
     throw new ExitError("rotate needs --out FILE: the new keys are shown only once.", 2);
   if (!options.dryRun && !options.yes && !isTerminal())
-    throw new ExitError("Nothing was changed. Add --yes to change keys without a question, or --dry-run.", 2);
+    throw new ExitError("Nothing was changed. Add --yes to change keys without confirmation, or --dry-run.", 2);
   const matches = await findMatches(target, action, body);
   const { bulk_id, total } = matches;
   const isShown = !options.json && !options.quiet;

@@ -10,7 +10,10 @@ export function addFindCommand(key: Command): void {
   const command = key
     .command("find")
     .description("Find keys by words of their name or tenant, by display prefix or by id.")
-    .argument("<words...>", "beginnings of words, a display prefix, or the id of a key or tenant");
+    .argument(
+      "<words...>",
+      "beginnings of words; a display prefix with both underscores, such as kr_live_ or kr_live_ab; or the id of a key or tenant",
+    );
   addFlags(command, filters);
   targetFlags(outputFlags(command))
     .addHelpText("after", examples(["keyrack key find acme prod", "keyrack key find kr_live_ab --include-revoked"]))

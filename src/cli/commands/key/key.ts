@@ -17,6 +17,8 @@ import {
 } from "../../api/generated.ts";
 import { ApiError } from "../../api/request.ts";
 import { printResponse } from "../../ui/format.ts";
+import { print } from "../../ui/output.ts";
+import { reasonLines, verdictFields } from "./verdict.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
 
@@ -66,21 +68,25 @@ async function create(spec: CommandSpec, options: CreateOptions): Promise<void> 
 
 type Key = RouteOutput<"GET /v1/keys/{id}">;
 
-/**
- * Adds the last use to the output for people. Earlier releases reject that `include`: retries without it.
- */
 async function show(spec: CommandSpec, args: string[], options: ApiOptions): Promise<void> {
-  if (options.json || options.quiet || options.include !== undefined) return runApiCommand(spec, args, options);
+  if (options.json || options.quiet) return runApiCommand(spec, args, options);
+  const { last_used, verdict, ...key } = JSON.parse(await readKey(spec, args, options)) as Key;
+  const place = last_used && { last_used_from: placeOf(last_used) };
+  printResponse(spec, JSON.stringify({ ...key, ...place, ...(verdict && verdictFields(verdict)) }), options);
+  for (const line of verdict ? reasonLines(verdict) : []) print(line);
+}
+
+/** Includes the last use by default. Earlier releases reject that `include`: retries without it. */
+async function readKey(spec: CommandSpec, args: string[], options: ApiOptions): Promise<string> {
   const message = buildRequest(spec, args, options);
+  if (options.include !== undefined) return (await sendRequest(message, options)).text;
   const { text } = await sendRequest({ ...message, query: { include: "last_used" } }, options).catch(
     (error: unknown) => {
       if (error instanceof ApiError && error.status === 400) return sendRequest(message, options);
       throw error;
     },
   );
-  const { last_used, ...key } = JSON.parse(text) as Key;
-  const shown = { ...key, ...(last_used && { last_used_from: placeOf(last_used) }) };
-  printResponse(spec, JSON.stringify(shown), options);
+  return text;
 }
 
 function placeOf({ network, user_agent, node_id }: NonNullable<Key["last_used"]>): string {

@@ -1,4 +1,4 @@
-// `keyrack key lookup`: what a pasted key is, and why a verifier refuses it. The key comes from standard input or a
+// `keyrack key lookup`: what a pasted key is, and why it would be refused. The key comes from standard input or a
 // hidden prompt, never from an argument, which process lists show.
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
@@ -8,6 +8,7 @@ import { targetFlags, type TargetOptions } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, printResult, table, type OutputOptions } from "../../ui/output.ts";
 import { readSecret } from "../../ui/secret.ts";
+import { reasonLines, verdictFields } from "./verdict.ts";
 
 type LookupOptions = TargetOptions & OutputOptions & { scopes?: string[]; projectId?: string; ip?: string };
 
@@ -16,11 +17,11 @@ type Lookup = RouteOutput<"POST /v1/keys/lookup">;
 export function addLookupCommand(key: Command): void {
   const command = key
     .command("lookup")
-    .description("Look up the key on standard input: its record, and why a verifier refuses it. Exit 1 if it does.")
+    .description("Look up the key on standard input: its record, and why it would be refused. Exit 1 if it would.")
     .allowExcessArguments()
-    .option("--scopes <value...>", "scopes that the request needs")
-    .option("--project-id <value>", "the project that the key is for")
-    .option("--ip <value>", "a client's address, judged by the key's allowed_cidrs");
+    .option("--scopes <value...>", "scopes to check the key against")
+    .option("--project-id <value>", "project to check the key against")
+    .option("--ip <value>", "client address to check against the key's IP allow list");
   targetFlags(outputFlags(command, "print only the key's id"))
     .addHelpText("after", examples(["keyrack key lookup < key.txt", "pbpaste | keyrack key lookup --json"]))
     .action((options: LookupOptions) => lookup(command.args, options));
@@ -37,10 +38,11 @@ async function lookup(args: readonly string[], options: LookupOptions): Promise<
   const { text } = await sendRequest({ method: "POST", path: "/v1/keys/lookup", body }, options);
   const found = JSON.parse(text) as Lookup;
   printResult(options, { json: found, quiet: found.record?.id ?? "", human: describe(found) });
-  if (found.admitted !== true) throw new ExitError("A verifier does not admit this key.", 1);
+  if (found.admitted !== true) throw new ExitError("This key would be refused.", 1);
 }
 
-function describe({ kind, env, display_prefix, record, project, tenant, admitted, reasons, nodes }: Lookup): string {
+function describe(found: Lookup): string {
+  const { kind, env, display_prefix, record, project, tenant } = found;
   const rows: [string, unknown][] = [
     ["kind", kind],
     ["environment", env],
@@ -49,10 +51,8 @@ function describe({ kind, env, display_prefix, record, project, tenant, admitted
     ["name", record?.name],
     ["project", project?.slug],
     ["tenant", tenant?.external_id],
-    ["admitted", admitted === null ? null : admitted ? "yes" : "no"],
-    ["nodes", nodes && `${nodes.current} of ${nodes.live} live ones are current`],
+    ...Object.entries(verdictFields(found)),
   ];
   const shown = rows.map(([name, value]) => [name, cell(value ?? null)]);
-  const why = reasons.map(({ message, since }) => `- ${message}${since ? ` Since ${since}.` : ""}`);
-  return [table(shown), ...why].join("\n");
+  return [table(shown), ...reasonLines(found)].join("\n");
 }

@@ -42,7 +42,7 @@ async function revoke(options: SelfOptions): Promise<void> {
   const revoked = await fetchJson(await targetOf(options), "POST /v1/self/revoke", input);
   printResult(options, { json: revoked, quiet: revoked.key_id, human: `Revoked key ${revoked.key_id}.` });
   if (revoked.propagation?.complete === false)
-    throw new ExitError("The key is revoked, but not every server of the vendor has confirmed it yet.", 1);
+    throw new ExitError("The key is revoked, but not every server that verifies it has confirmed yet.", 1);
 }
 
 async function rotate(options: SelfOptions): Promise<void> {
@@ -55,7 +55,7 @@ async function rotate(options: SelfOptions): Promise<void> {
     throw withRepetition(error, idempotencyKey);
   });
   const { key } = rotated;
-  const human = `Rotated. The new key, shown only now:\n  ${key}\nThe old one works for ${hours} more hours.`;
+  const human = `Rotated. Save the new key now; it will not be shown again:\n  ${key}\nThe old key works for ${hours} more hours.`;
   printResult(options, { json: rotated, quiet: key, human });
 }
 
@@ -74,8 +74,8 @@ export function addSelfCommands(program: Command): void {
     .addHelpText("after", examples(["keyrack self show < key.txt", "KEYRACK_API_KEY=$KEY keyrack self show --json"]))
     .action(show);
   addVerb(self, "revoke", "Revoke the API key in KEYRACK_API_KEY or on standard input.", "print only the id")
-    .option("--reason <text>", "kept with the key")
-    .option("--wait", "wait until no server of the vendor accepts the key any more")
+    .option("--reason <text>", "reason, stored with the key")
+    .option("--wait", "wait until every server that verifies the key has stopped accepting it")
     .addHelpText(
       "after",
       examples(["keyrack self revoke --wait < key.txt", 'keyrack self revoke --reason "leaked" < key.txt']),

@@ -14,7 +14,7 @@ export function addMeterCommands(program: Command): void {
     ["keyrack meter status", "keyrack meter status --json"],
     "print only the ids of refused events",
   )
-    .description("Show what was not pushed yet, and why.")
+    .description("Show usage that has not been pushed yet, and why.")
     .action((options: OperatorOptions) => status(options));
   operatorFlags(
     meter.command("replay"),
@@ -24,7 +24,7 @@ export function addMeterCommands(program: Command): void {
     ],
     "print only the number of hours",
   )
-    .description("Push hours again that were accepted before, under the same ids.")
+    .description("Resend hours that were already accepted, with the same ids.")
     .requiredOption("--from <time>", "start of the first hour")
     .requiredOption("--to <time>", "end of the last hour")
     .action((options: OperatorOptions & Range) => replay(options));
@@ -33,7 +33,7 @@ export function addMeterCommands(program: Command): void {
     ["keyrack meter retry", "keyrack meter retry --json"],
     "print only the number of hours",
   )
-    .description("Push now, also what the metering system has refused.")
+    .description("Push now, including events that the metering system refused.")
     .action((options: OperatorOptions) => retry(options));
 }
 
@@ -70,6 +70,6 @@ async function retry(options: OperatorOptions): Promise<void> {
 }
 
 function show(options: OperatorOptions, json: MeterView & { hours: number }): void {
-  const human = `${plural(json.hours, "tenant hour")} to send again.\n${describe(json)}`;
+  const human = `${plural(json.hours, "tenant hour")} to resend.\n${describe(json)}`;
   printResult(options, { json, quiet: String(json.hours), human });
 }
