@@ -25,6 +25,7 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   writers: async () => (await import("./writers.ts")).writers(),
   "scale-out": async () => (await import("./scale-out.ts")).scaleOut(),
   paper: async () => (await import("./paper.ts")).paper(),
+  summary: async () => (await import("./summary.ts")).summary(),
   parts: async () => (await import("./parts.ts")).parts(),
   compare: async () => (await import("./compare.ts")).compare(),
   "fast-paths": async () => (await import("./fast-paths.ts")).fastPaths(),
@@ -40,10 +41,16 @@ const benches: Record<string, () => Promise<Row[] | string>> = {
   dashboard: async () => (await import("./dashboard.ts")).dashboard(),
   install: async () => (await import("./install.ts")).install(),
 };
+/** Texts that are computed from published figures; `test/house/bench-rows.test.ts` compares them. */
+const DERIVED = ["paper", "summary"];
+
 const groups: Record<string, string[]> = {
   machine: ["ratelimit", "feed", "fleet", "ingest", "limiter", "faults"],
   // These need the registry and another checkout, or measure nothing.
-  all: Object.keys(benches).filter((name) => !["install", "compare", "plans"].includes(name)),
+  // Those that are computed from the figures of the others come last.
+  all: Object.keys(benches)
+    .filter((name) => !["install", "compare", "plans"].includes(name))
+    .toSorted((a, b) => Number(DERIVED.includes(a)) - Number(DERIVED.includes(b))),
 };
 
 /** Benchmarks without a peer to install. */
@@ -60,6 +67,7 @@ const ALONE = [
   "writers",
   "scale-out",
   "paper",
+  "summary",
   "dashboard",
   "insight",
   "searches",
@@ -82,7 +90,9 @@ function installPeers(): void {
 function conditions(): string {
   const [load = 0] = loadavg();
   const date = new Date().toISOString().slice(0, 10);
-  return `Measured ${date} with Node ${process.versions.node} on ${cpus().length} ${process.arch} cores, load ${load.toFixed(1)} at the end.`;
+  const cores = cpus().length;
+  const busy = load > cores ? " (busy)" : "";
+  return `Measured ${date} with Node ${process.versions.node} on ${cores} ${process.arch} cores, load ${load.toFixed(1)} at the end${busy}.`;
 }
 
 /** Replaces the table between its two markers. */
@@ -99,7 +109,7 @@ function publish(name: string, text: string): void {
 
 async function run(name: string): Promise<number> {
   const result = (await benches[name]?.()) ?? [];
-  const text = `${name === "paper" ? "" : `${conditions()}\n\n`}${typeof result === "string" ? result : markdown(result)}`;
+  const text = `${DERIVED.includes(name) ? "" : `${conditions()}\n\n`}${typeof result === "string" ? result : markdown(result)}`;
   console.log(`## ${name}\n\n${text}\n`);
   if (write) publish(name, text);
   return Number(process.exitCode ?? 0);

@@ -1,10 +1,8 @@
 // What a very large deployment would need, computed from the figures that the other benchmarks have published: nothing
 // here is measured at that size.
-import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { publishedFleet, publishedPage, publishedRow } from "./published.ts";
 import type { RowName } from "./rows.ts";
 
-const DOCS = fileURLToPath(new URL("../docs/", import.meta.url));
 const NODES = 1e6;
 const VERIFICATIONS = 1e9;
 /** How long the library's polls wait. */
@@ -17,18 +15,18 @@ const PRICE_PER_CORE = 25;
 
 /** The published figure of Keyrack in one row, in seconds. */
 function seconds(page: string, row: RowName): number {
-  const line = page.split("\n").find((text) => text.startsWith(`| \`${row}\` |`));
-  const [, value, unit] =
-    /\| ([\d.,]+) ?(ns|µs|ms)? \|/.exec(line?.slice(line.indexOf("|", 3 + row.length)) ?? "") ?? [];
-  if (!value) throw new Error(`docs/performance.md has no figure for ${row}`);
+  const [, value, unit] = /^([\d.,]+) ?(ns|µs|ms)?$/.exec(publishedRow(page, row).ours) ?? [];
+  if (!value) throw new Error(`docs/performance.md has no time for ${row}`);
   const scale = { ns: 1e-9, µs: 1e-6, ms: 1e-3 }[unit ?? "µs"] ?? 1;
   return Number(value.replaceAll(",", "")) * scale;
 }
 
 /** CPU time of the server for one node that learns of a change and acknowledges it, at the largest fleet measured. */
 function secondsPerWake(page: string): number {
-  const [, micros] = /\| 10,000 \|.*?\| ([\d,]+) µs \|/.exec(page) ?? [];
-  if (!micros) throw new Error("docs/scale.md has no figure for 10,000 waiting nodes");
+  const [micros = ""] =
+    publishedFleet(page, "10,000")
+      .find((cell) => cell.endsWith(" µs"))
+      ?.split(" ") ?? [];
   return Number(micros.replaceAll(",", "")) * 1e-6;
 }
 
@@ -36,7 +34,7 @@ const count = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString("en") : value >= 10 ? value.toFixed(0) : value.toFixed(1);
 
 export async function paper(): Promise<string> {
-  const performance = readFileSync(`${DOCS}performance.md`, "utf8");
+  const performance = publishedPage("performance.md");
   const cost = (row: RowName): number => seconds(performance, row);
   const rows: [what: string, rate: string, cores: number, where: string][] = [
     ["verifications", "1e9 a second", VERIFICATIONS * cost("verify/floor-1e5"), "your own processes"],
@@ -44,7 +42,7 @@ export async function paper(): Promise<string> {
     ["rate limits", `leases of ${count(LEASE)} units`, (VERIFICATIONS / LEASE) * cost("parts/check"), "Keyrack"],
     ["telemetry", `${SAMPLED * 1e3} in 1,000 requests`, VERIFICATIONS * SAMPLED * cost("ingest/batch"), "Keyrack"],
   ];
-  const wake = NODES * secondsPerWake(readFileSync(`${DOCS}scale.md`, "utf8"));
+  const wake = NODES * secondsPerWake(publishedPage("scale.md"));
   const lines = rows.map(
     ([what, rate, cores, where]) =>
       `| ${[what, rate, `${count(cores)} cores`, `$${count(cores * PRICE_PER_CORE)}`, where].join(" | ")} |`,

@@ -1,6 +1,8 @@
 // Every fast path names the benchmark row that pays for it, and the row exists.
 import { describe, expect, it } from "vitest";
+import { paper } from "../../bench/paper.ts";
 import { ROWS } from "../../bench/rows.ts";
+import { summary } from "../../bench/summary.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { CODE_FOLDERS, filesIn, readText } from "../../harness/repository.ts";
 
@@ -78,6 +80,13 @@ describe("benchmark rows", () => {
     const published = new Set([...pages.matchAll(/^\| `([\w-]+\/[\w-]+)` \|/gm)].map(([, row = ""]) => row));
     const unpublished = Object.keys(ROWS).filter((row) => !published.has(row));
     expect(unpublished).toEqual(UNPUBLISHED);
+  });
+
+  it("are what the computed tables say (npm run bench -- paper summary --write updates them)", async () => {
+    const blockIn = (page: string, name: string): string | undefined =>
+      new RegExp(`<!-- bench:${name} -->\\n([^]*?)\\n<!-- /bench:${name} -->`).exec(readText(page))?.[1];
+    expect(blockIn("docs/scale.md", "paper")).toBe(await paper());
+    expect(blockIn("docs/performance.md", "summary")).toBe(await summary());
   });
 
   it("belong to a benchmark that npm run bench knows", () => {
