@@ -92,7 +92,8 @@ async function commits(notice: Notice, syncMs: number): Promise<string> {
     return seen;
   });
   const { sigma, kappa, best } = fitUsl(points);
-  const name = `notice ${notice} the transaction, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
+  const where = notice === "inside" ? "inside the transaction" : "after the commit";
+  const name = `NOTIFY ${where}, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
   const cells = [name, ...points.map((point) => rate(point.rate)), sigma.toFixed(2), kappa.toFixed(3), best];
   return `| ${cells.join(" | ")} |`;
 }
