@@ -232,6 +232,6 @@ export const diskFullCampaign: Campaign = {
     tally.rounds = report.rounds;
     tally.count("acknowledged", report.acknowledged);
     tally.count("refused", report.refused);
-    tally.count("answered while full", report.answeredWhileFull);
+    tally.count("responses while full", report.answeredWhileFull);
   },
 };

@@ -114,7 +114,7 @@ export const fleetCampaign: Campaign = {
       tally.rounds++;
       tally.count("nodes", report.nodes);
       tally.count("acknowledged", report.acked);
-      tally.most("slowest answer, ms", report.answeredMs);
+      tally.most("slowest response, ms", report.answeredMs);
       tally.most("last admitted, ms after the request", report.lastAdmittedMs);
       print(`round ${i + 1}: ${report.acked} of ${report.nodes} nodes in ${report.answeredMs} ms`);
     }

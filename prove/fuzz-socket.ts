@@ -89,6 +89,6 @@ export async function fuzzSocket(url: string, key: string, seed: number, tally: 
   const { statuses, wrong } = judgeStream(await exchange(url, bytes));
   if (wrong !== null)
     tally.failed(seed, `bare bytes ${JSON.stringify(bytes.toString("latin1").slice(0, 600))} → ${wrong}`);
-  tally.count("over a bare socket");
-  tally.count("answers over a bare socket", statuses.length);
+  tally.count("requests over a raw socket");
+  tally.count("responses over a raw socket", statuses.length);
 }

@@ -205,7 +205,7 @@ async function fuzzOnce(stage: Stage, seed: number, tally: Tally): Promise<void>
   for (const secret of secretsIn(sent))
     if (logged.includes(secret)) tally.failed(seed, `${sent.route}: a secret is in the log`);
   if (reply.status < 300) harvest(reply.text, known);
-  tally.count(`answered ${Math.floor(reply.status / 100)}xx`);
+  tally.count(`${Math.floor(reply.status / 100)}xx responses`);
 }
 
 export const fuzz: Campaign = {
@@ -213,7 +213,7 @@ export const fuzz: Campaign = {
   promise: "P2",
   claim: "Every response is one the OpenAPI document describes, and never a 5xx but the documented 503.",
   rounds: 100_000,
-  round: "request, every tenth over a bare socket",
+  round: "request, every tenth over a raw socket",
   backends: ["sqlite", "postgres"],
   async run(options, tally) {
     const { scratch } = options;

@@ -28,7 +28,7 @@ export const idempotency: Campaign = {
         const crowd = Array.from({ length: seeded(seed).int(2, 64) }, (_, i) => (i % 2 === 0 ? store.ctx : other));
         const wrong = await contend(crowd, `crowd ${seed}`);
         if (wrong !== null) tally.failed(seed, `of ${crowd.length} claimants at once ${wrong}`);
-        tally.count("claims at once", crowd.length);
+        tally.count("concurrent claims", crowd.length);
         if (seed % 1_000 === 0) options.print(`seed ${seed}`);
       }
       tally.figures.crashes = store.crashes;

@@ -161,7 +161,7 @@ async function tryFault(bench: Bench, raw: Raw, route: string, seed: number, tal
       `half done: the log moved from ${before.seq} to ${after.seq}, the state ${before.state === after.state ? "did not" : "did"}`,
     );
   tally.count(hit ? `${fault.op} ${fault.errno} hit` : "missed");
-  tally.count(done ? "acknowledged" : reply ? `answered ${reply.status}` : "cut off");
+  tally.count(done ? "acknowledged" : reply ? `${reply.status} responses` : "cut off");
   const chain = await bench.ask({ bearer: bench.scene.world.key, route: "GET /v1/audit_logs/chain" });
   if (chain?.body.verified !== true) report(`the chain: ${chain?.text ?? "no answer"}`);
   const [check] = await raw.all("pragma integrity_check");

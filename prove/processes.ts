@@ -29,7 +29,7 @@ const PAUSE_MAX_MS = 1_500;
 const PAUSED_WRITES = 8;
 const STOP_WITHIN_MS = 10;
 
-const FAULTS = ["none", "notices lost", "half-open", "paused", "node writes stall"] as const;
+const FAULTS = ["none", "notifications lost", "half-open", "paused", "node writes stall"] as const;
 type Fault = (typeof FAULTS)[number];
 
 type Process = { server: Running; proxy: Proxy };
@@ -139,7 +139,7 @@ type Faulty = { processes: Processes; target: DatabaseTarget; busy: World; tally
 /** Returns how to lift the fault. A connection that is half-open is noticed and replaced by the process itself. */
 function applyFault(fault: Fault, random: Random, { processes, target, busy, tally, report }: Faulty) {
   const [a, b] = processes;
-  if (fault === "notices lost") a.proxy.swallowListeners();
+  if (fault === "notifications lost") a.proxy.swallowListeners();
   if (fault === "half-open") b.proxy.swallowListeners();
   if (fault === "node writes stall") {
     const urls = { revoking: a.server.ready.url, polled: b.server.ready.url };

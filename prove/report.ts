@@ -30,8 +30,8 @@ export function tableOf(report: Report): string {
 
 function rowOf(report: Report): string {
   const { campaign, promise, backend, seed, rounds, date, figures } = report;
-  const summary = Object.entries(figures).map(([name, value]) => `${name} ${number(value)}`);
-  const cells = [campaign, backend, promise, resultOf(report), number(rounds), String(seed), date, summary.join(", ")];
+  const summary = Object.entries(figures).map(([name, value]) => `${name}: ${number(value)}`);
+  const cells = [campaign, backend, promise, resultOf(report), number(rounds), String(seed), date, summary.join("; ")];
   return `| ${cells.map((cell) => cell.replaceAll("|", "/")).join(" | ")} |`;
 }
 

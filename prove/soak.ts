@@ -57,7 +57,7 @@ function judge(samples: readonly Sample[], seed: number, tally: Tally): void {
   const more = mean(second.map(({ handles }) => handles)) - mean(first.map(({ handles }) => handles));
   tally.figures["RSS MiB"] = Math.round(mean(second.map(({ rss }) => rss)) / 1024 / 1024);
   tally.figures["RSS growth %"] = Math.round(growth * 1_000) / 10;
-  tally.figures["handles more"] = Math.round(more * 10) / 10;
+  tally.figures["change in open handles"] = Math.round(more * 10) / 10;
   if (!(growth < RSS_GROWTH_MAX)) tally.failed(seed, `memory grew by ${Math.round(growth * 1_000) / 10} %`);
   if (!(Math.abs(more) <= HANDLES_MAX)) tally.failed(seed, `handles changed by ${more}`);
 }

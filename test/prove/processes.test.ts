@@ -10,7 +10,7 @@ it.runIf(backends.includes("postgres"))(
     const { figures } = await shortRun(processesCampaign(1), "postgres", 4);
     expect(figures.revocations).toBeGreaterThan(3);
     expect(figures).toMatchObject({
-      "rounds, notices lost": 1,
+      "rounds, notifications lost": 1,
       "rounds, half-open": 1,
       "rounds, paused": 1,
       "rounds, node writes stall": 1,

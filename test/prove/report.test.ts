@@ -34,12 +34,23 @@ describe("docs/reliability.md", () => {
     for (const { name } of campaigns) expect(page.includes(`\n| ${name} | `), name).toBe(true);
   });
 
+  it("names the campaigns and guarantees without a published run", () => {
+    const [, results = ""] = page.split("## Latest results");
+    const [, sentence = ""] = /^Only the campaigns in this table (.*?)\. Each/m.exec(results) ?? [];
+    const without = campaigns.filter(({ name }) => !results.includes(`\n| ${name} | `)).map(({ name }) => name);
+    const [, listed = ""] = /the campaigns (.*)$/.exec(sentence) ?? [];
+    expect(listed.split(/, | and /).toSorted()).toEqual(without.toSorted());
+    const published = new Set(results.split("<!-- figures")[1]?.match(/\bP\d+\b/g));
+    const guarantees = [...page.matchAll(/^\| (P\d+) \|/gm)].map(([, name = ""]) => name);
+    expect(sentence.match(/\bP\d+\b/g)).toEqual(guarantees.filter((name) => !published.has(name)));
+  });
+
   it("has a row for each report, replaced by a newer one", () => {
     const once = withReport(page, report);
-    expect(once.split("\n")).toContain("| example | sqlite | P1 | held | 3 | 40 | 2026-11-15 | kills 12,345 |");
+    expect(once.split("\n")).toContain("| example | sqlite | P1 | held | 3 | 40 | 2026-11-15 | kills: 12,345 |");
     const twice = withReport(once, { ...report, rounds: 9, failures: [{ seed: 41, what: "lost" }] });
     expect(twice.split("\n").filter((line) => line.startsWith("| example |"))).toEqual([
-      "| example | sqlite | P1 | **1 failures** | 9 | 40 | 2026-11-15 | kills 12,345 |",
+      "| example | sqlite | P1 | **1 failures** | 9 | 40 | 2026-11-15 | kills: 12,345 |",
     ]);
     expect(withReport(once, { ...report, backend: "postgres" }).match(/^\| example \|/gm)).toHaveLength(2);
   });
