@@ -10,7 +10,7 @@ import { seeded } from "../harness/random.ts";
 import { readText, root } from "../harness/repository.ts";
 import { AREAS, sourcesOf, testsOf, type Area } from "./mutation/areas.ts";
 import { mutantsOf, type Mutant } from "./mutation/mutants.ts";
-import { nameOf, updatePage, type Tried } from "./mutation/page.ts";
+import { updatePage, type Tried } from "./mutation/page.ts";
 import { Runner } from "./mutation/runner.ts";
 
 const PAGE = join(root, "docs/mutation.md");
@@ -41,7 +41,9 @@ async function tryArea(runner: Runner, area: Area, mutants: readonly Mutant[]): 
   for (const mutant of mutants) {
     const by = await killerOf(runner, mutant, tests);
     tried.push({ area: area.name, mutant, killed: by !== null });
-    console.error(`${by === null ? "SURVIVED" : `killed by ${by}`}  ${nameOf(mutant)}`);
+    console.error(
+      `${by === null ? "SURVIVED" : `killed by ${by}`}  ${mutant.file}:${mutant.line} ${mutant.was} → ${mutant.text}`,
+    );
   }
   return tried;
 }
@@ -64,7 +66,6 @@ const mutantsIn = new Map(
 );
 const total = [...mutantsIn.values()].reduce((sum, mutants) => sum + mutants.length, 0);
 const date = new Date().toISOString().slice(0, 10);
-const sampled = values.sample === undefined ? "all" : `drawn by seed ${values.seed}`;
 
 const countIn = (area: string): number =>
   [...mutantsIn].filter(([{ name }]) => name === area).reduce((sum, [, mutants]) => sum + mutants.length, 0);
@@ -76,7 +77,9 @@ for (const [area, mutants] of mutantsIn) {
   all.push(...(await tryArea(runner, area, chosen)));
 }
 if (values.write || values.tally) {
-  const sampleOf = (area: string): string => `${date}, ${sampled} of ${countIn(area)}`;
+  const countTried = (area: string): number => all.filter((one) => one.area === area).length;
+  const seed = values.sample === undefined ? "" : `, seed ${values.seed}`;
+  const sampleOf = (area: string) => ({ sample: `${countTried(area)} of ${countIn(area)}${seed}`, date });
   writeFileSync(PAGE, updatePage(readFileSync(PAGE, "utf8"), all, sampleOf));
 }
 runner.stop();

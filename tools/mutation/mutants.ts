@@ -2,7 +2,9 @@
 // that passes under a mutant does not check that line.
 import { parseAst } from "vite";
 
-export type Mutant = { file: string; line: number; from: number; to: number; was: string; text: string; kind: string };
+type Edit = { from: number; to: number; text: string; kind: string };
+/** `code` is the line that it changes. */
+export type Mutant = Edit & { file: string; line: number; code: string; was: string };
 type Node = { type: string; start: number; end: number } & Record<string, unknown>;
 
 const OPERATORS: Record<string, string> = {
@@ -64,8 +66,6 @@ function isNegatedInside({ type, operator }: Node): boolean {
 /** A large number is doubled: one millisecond in a minute makes no observable difference. */
 const changed = (value: number): number => (value < 1000 ? value + 1 : value * 2);
 
-type Edit = Pick<Mutant, "from" | "to" | "text" | "kind">;
-
 function* editsOf(node: Node, source: string): Generator<Edit> {
   const { type, start: from, end: to } = node;
   const { operator, left, right, test, argument, value, expression } = node as Record<string, unknown>;
@@ -97,7 +97,8 @@ export function mutantsOf(file: string, source: string): Mutant[] {
   for (const node of nodes(program, source)) {
     for (const edit of editsOf(node, source)) {
       const line = source.slice(0, edit.from).split("\n").length;
-      found.push({ ...edit, file, line, was: source.slice(edit.from, edit.to) });
+      const code = source.split("\n")[line - 1] ?? "";
+      found.push({ ...edit, file, line, code, was: source.slice(edit.from, edit.to) });
     }
   }
   return found;
