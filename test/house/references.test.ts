@@ -10,9 +10,11 @@ const pages = [...filesIn("docs", ".md"), "README.md", "CONTRIBUTING.md", "SECUR
 const readmes = ["bench", "deploy", "examples", "harness", "prove", "tools"].flatMap((folder) =>
   filesIn(folder, ".md"),
 );
-const documents = [...pages, ...readmes];
+const documents = [...pages, "CHANGELOG.md", ...readmes];
 const self = "test/house/references.test.ts";
-const all = [...code, ...documents].filter((file) => file !== self);
+/** Entries of earlier versions name files as they were then: its links are checked, what it quotes is not. */
+const current = documents.filter((file) => file !== "CHANGELOG.md");
+const all = [...code, ...current].filter((file) => file !== self);
 
 /** "decision 18", "security 5", and a bare "(164)" that ends a sentence of a comment. */
 const NUMBERED = /\b(?:decisions?|security|reliability) \d{1,3}(?![,\d])/i;
@@ -62,6 +64,15 @@ describe("references", () => {
     expect(found).toEqual([]);
   });
 
+  it("in documents lead to the page that their text names", () => {
+    const found = documents.flatMap((file) =>
+      [...readText(file).matchAll(/\[([\w./-]+\.md)\]\(([^)#\s]+\.md)[^)]*\)/g)]
+        .filter(([, text = "", path = ""]) => text.split("/").at(-1) !== path.split("/").at(-1))
+        .map(([link]) => `${file}: ${link}`),
+    );
+    expect(found).toEqual([]);
+  });
+
   it("in documents link to headings that exist", () => {
     /** As GitHub names them: the second of one name ends in -1. */
     const anchorsOf = (file: string): Set<string> => {
@@ -94,7 +105,7 @@ describe("references", () => {
   it("in documents name source files that exist", () => {
     const quoted = (text: string): string =>
       [...text.matchAll(/`([^`\n]+)`/g)].map(([, inside = ""]) => (/\s/.test(inside) ? "" : inside)).join("\n");
-    const found = documents.flatMap((file) =>
+    const found = current.flatMap((file) =>
       missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`),
     );
     expect(found).toEqual([]);
