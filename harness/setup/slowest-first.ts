@@ -20,6 +20,9 @@ const SLOW = [
   "test/domain/policy/convergence",
   "test/sdk/checkout",
   "test/examples/",
+  "test/server/metering",
+  "test/http/login-flood",
+  "test/store/leader",
 ];
 
 function rankOf(file: string): number {
