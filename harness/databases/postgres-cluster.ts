@@ -3,7 +3,7 @@
 // Ctrl-C or a killed run either.
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, mkdtempSync, rmSync } from "node:fs";
+import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -33,25 +33,50 @@ const SETTINGS = {
   max_wal_senders: "0",
 };
 
+/** Of a primary that standbys are made of, and of these. */
+export const REPLICATED = { wal_level: "replica", max_wal_senders: "2" };
+
 type Cluster = { url: string; stop(): Promise<void> };
+type ServerSettings = Partial<Record<keyof typeof SETTINGS, string>>;
 
 /** `bin` contains `initdb` and `postgres`. */
-export async function startCluster(bin: string): Promise<Cluster> {
+export async function startCluster(bin: string, settings: ServerSettings = {}): Promise<Cluster> {
+  const auth = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"];
+  return startServer(bin, settings, ["initdb", ...auth, "--no-sync"]);
+}
+
+/** A standby of a primary that was started with REPLICATED: what was committed until now, and no later change. */
+export async function startStandby(bin: string, primary: Cluster): Promise<Cluster> {
+  const { port, username } = new URL(primary.url);
+  const from = ["--host=127.0.0.1", `--port=${port}`, `--username=${username}`, "--checkpoint=fast", "--no-sync"];
+  return startServer(bin, REPLICATED, ["pg_basebackup", ...from], (data) =>
+    writeFileSync(join(data, "standby.signal"), ""),
+  );
+}
+
+/** `create` is a program of `bin` that fills the data folder. */
+async function startServer(
+  bin: string,
+  more: ServerSettings,
+  [program, ...flagsOf]: [string, ...string[]],
+  change: (data: string) => void = () => {},
+): Promise<Cluster> {
   const user = await serverUser();
   const dir = mkdtempSync(join(memoryFolder() ?? tmpdir(), "keyrack-test-postgres-"));
   if (user) chownSync(dir, user.uid, user.gid);
   const options = { ...user, cwd: dir };
+  const data = join(dir, "data");
   try {
-    const auth = ["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--data-checksums"];
-    await run(join(bin, "initdb"), [...auth, "--no-sync", "-D", join(dir, "data")], options);
+    await run(join(bin, program), [...flagsOf, "-D", data], options);
+    change(data);
   } catch (error) {
     rmSync(dir, { recursive: true, force: true });
     throw error;
   }
   const port = await unusedPort();
-  const settings = { ...SETTINGS, port, unix_socket_directories: dir };
+  const settings = { ...SETTINGS, ...more, port, unix_socket_directories: dir };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = [join(bin, "postgres"), "-D", join(dir, "data"), ...flags];
+  const server = [join(bin, "postgres"), "-D", data, ...flags];
   // A session of its own: Ctrl-C at the terminal must not reach the keeper before it has cleaned up.
   const keeper = spawn("sh", ["-c", KEEPER, "keeper", dir, ...server], {
     ...options,

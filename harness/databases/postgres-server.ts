@@ -32,7 +32,8 @@ async function fromInstalled(): Promise<Found | null> {
   return bin ? startCluster(bin) : null;
 }
 
-function installedBin(): string | undefined {
+/** The folder of the server's programs. */
+export function installedBin(): string | undefined {
   const root = "/usr/lib/postgresql";
   const versions = existsSync(root) ? readdirSync(root).map(Number) : [];
   const newest = versions.filter((version) => version * 10_000 >= VERSION_MIN).toSorted((a, b) => b - a)[0];

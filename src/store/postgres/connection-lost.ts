@@ -5,6 +5,11 @@ export class MaintenanceRunning extends Error {
   readonly code = "08004"; // the server rejected the connection
 }
 
+/** Counts as out of reach too: its data are older than what other processes have read and acknowledged. */
+export class StandbyServer extends Error {
+  readonly code = "08004";
+}
+
 export function isConnectionLost(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;

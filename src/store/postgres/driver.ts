@@ -11,7 +11,7 @@ import { connectPostgres, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
-import { assertNoMaintenance } from "./maintenance.ts";
+import { assertUsable } from "./maintenance.ts";
 import { toMultiRow } from "./multi-row.ts";
 import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
@@ -102,7 +102,7 @@ export class PostgresDriver implements Driver {
   constructor(url: string, poolSize: number, { unfinishedCopy = false, yieldsToCommands = false } = {}) {
     this.#url = url;
     this.#unfinishedCopy = unfinishedCopy;
-    const check = yieldsToCommands ? assertNoMaintenance : undefined;
+    const check = yieldsToCommands ? assertUsable : undefined;
     this.#options = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION, check };
     const options = `${SESSION} -c default_transaction_read_only=on`;
     const connect = { ...this.#options, options, pipeline: true };

@@ -6,11 +6,12 @@ import type { Client } from "pg";
 import type { DatabaseTarget } from "../target.ts";
 import { MAINTENANCE_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
-import { MaintenanceRunning } from "./connection-lost.ts";
+import { MaintenanceRunning, StandbyServer } from "./connection-lost.ts";
 import { QUERY_MAX_MS, type TimedQuery } from "./query.ts";
 import { ToolRefused } from "./tools.ts";
 
 const BUSY = "A command such as keyrack restore is working on this database. Try again when it has ended.";
+const STANDBY = "this PostgreSQL is a standby: set KEYRACK_DATABASE_URL to an address that leads to the primary";
 
 const LOST = "The connection that keeps servers away from this database was lost. Nothing was changed: try again.";
 const RESPONSE_MAX_MS = 10_000;
@@ -36,10 +37,14 @@ export async function withMaintenance<T>(
   return withPostgres(target.url, hold, { keepAlive: true, query_timeout: RESPONSE_MAX_MS });
 }
 
-/** For a new connection of a process that must not run beside such a command. */
-export async function assertNoMaintenance(client: Client): Promise<void> {
-  const text = `select pg_try_advisory_xact_lock_shared(${MAINTENANCE_LOCK}) as free`;
+/**
+ * For a new connection of a process that must not run beside such a command, or read from a standby: that lags, so it
+ * would serve revoked keys. A primary becomes a standby only by a restart, so open connections need no check.
+ */
+export async function assertUsable(client: Client): Promise<void> {
+  const text = `select pg_try_advisory_xact_lock_shared(${MAINTENANCE_LOCK}) as free, pg_is_in_recovery() as standby`;
   const query: TimedQuery = { text, query_timeout: QUERY_MAX_MS };
-  const { rows } = await client.query<{ free: boolean }>(query);
+  const { rows } = await client.query<{ free: boolean; standby: boolean }>(query);
+  if (rows[0]?.standby) throw new StandbyServer(STANDBY);
   if (!rows[0]?.free) throw new MaintenanceRunning(BUSY);
 }
