@@ -75,8 +75,8 @@ export class NodeRegistry {
   /** Nodes that left through another process during a write. */
   readonly #left = new Set<string>();
   readonly #lost = new LostReports();
-  /** Whether the database refused the last write as it would refuse one of any process. */
-  #refusesWrites = false;
+  /** Whether the last write failed for want of space, as one of any process would. */
+  #isDiskFull = false;
   #writing: Promise<void> | undefined;
   /** The batch being written, or the pause after one. */
   #batch: Promise<void> | undefined;
@@ -127,8 +127,8 @@ export class NodeRegistry {
 
   /**
    * Waits until receipts of every process count the node, after its report: it has a row, or it is noted that it has
-   * none. Returns whether they do. On SQLite there is no other process, and this one remembers failed writes. While the
-   * database refuses all writes, no process commits a change that a receipt could be about.
+   * none. Returns whether they do. On SQLite there is no other process, and this one remembers failed writes. While
+   * PostgreSQL's disk is full, no process commits a change that a receipt could be about.
    */
   async awaitRegistration({ project_id }: Head, node: PollingNode): Promise<boolean> {
     const key = keyOf({ project_id, ...node });
@@ -136,7 +136,7 @@ export class NodeRegistry {
     await this.#waitFor(() => this.#known.isLive(key) || isWritten(), this.registerMs);
     if (this.#known.isLive(key)) return true;
     if (!isWritten()) return false;
-    return this.#store.dialect === "sqlite" || this.#refusesWrites || !this.#lost.has({ project_id, ...node });
+    return this.#store.dialect === "sqlite" || this.#isDiskFull || !this.#lost.has({ project_id, ...node });
   }
 
   leave(head: Head, node: PollingNode): void {
@@ -224,7 +224,7 @@ export class NodeRegistry {
         this.#known.markStale(key); // the commit may have taken effect
         if (!this.#known.isLive(key)) this.#lost.add(report);
       }
-      this.#refusesWrites = isRefusal(error);
+      this.#isDiskFull = isDiskFull(error);
       this.#log.warn("acknowledgements of nodes were not written", { nodes: batch.length, error: String(error) });
     }
     for (const key of this.#left) this.#known.delete(key);
@@ -244,7 +244,7 @@ export class NodeRegistry {
         for (const nodes of lost) await noteLost(tx, nodes, this.#bounds);
         return outcome;
       });
-      this.#refusesWrites = false;
+      this.#isDiskFull = false;
       for (const node of without) this.#known.delete(keyOf(node));
       for (const report of added) this.#writtenBytes.add(report.owner, bytesOf(report));
     }
@@ -290,7 +290,7 @@ export class NodeRegistry {
   }
 }
 
-/** Whether the database accepts no write of any process: it is read-only, or its disk is full. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof Failure && (error.failure === "read_only" || error.failure === "storage_full");
+/** PostgreSQL may be read-only for the sessions of this process alone: those that began before a setting still write. */
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Failure && error.failure === "storage_full";
 }
