@@ -29,6 +29,7 @@ import {
   type Return,
   type Stored,
   type TakeRequest,
+  type Written,
 } from "./takes.ts";
 
 /** A process that has not reported for this long is dead, and its units count as spent. Every sweep reports. */
@@ -118,7 +119,9 @@ export class QuotaBank {
     holding.giveUpAll();
     const returns = holding.takeReturns(this.#clock.now());
     holding.pending = this.#transact(holding, async () => {
-      const stored = await this.#write(holding, returns, (tx, request) => takeOwed(tx, { ...request, metered }, owed));
+      const { stored } = await this.#write(holding, returns, async (tx, request) => {
+        return { parts: [], stored: await takeOwed(tx, { ...request, metered }, owed) };
+      });
       holding.know(stored, this.#clock.now());
       if (stored.fromAmount > metered.quota.amount) void this.#recallOthers(balanceName(metered));
     });
@@ -241,12 +244,12 @@ export class QuotaBank {
 
   async #return(holding: Holding, returns: readonly Return[]): Promise<void> {
     if (returns.length > 0) this.metrics.returned++;
-    const stored = await this.#write(holding, returns, async (_tx, _request, after) => after);
+    const { stored } = await this.#write(holding, returns, async (_tx, _request, stored) => ({ parts: [], stored }));
     if (stored) holding.know(stored, this.#clock.now());
   }
 
   /** Returns units and does `work` in one transaction. `after`: the balance with the units, null if there were none. */
-  async #write<T>(
+  async #write<T extends Written>(
     holding: Holding,
     returns: readonly Return[],
     work: (tx: Tx, request: Omit<TakeRequest, "need">, after: Stored | null) => Promise<T>,
@@ -258,12 +261,13 @@ export class QuotaBank {
       const after = returns.length > 0 ? await returnUnits(tx, request, returns) : null;
       const done = await work(tx, request, after);
       // A lease that comes back may bring a holding that was dropped: another one holds the balance by now.
-      await publishHolding(tx, this.#rowOf(this.find(metered) ?? holding, now));
+      await publishHolding(tx, this.#rowOf(this.find(metered) ?? holding, done, now));
       return done;
     };
     try {
       return await record({ store: this.#store }, write, { owner, locks: [`quota/${balanceName(metered)}`] });
     } catch (error) {
+      holding.isUnpublished = true;
       // Any other error leaves open whether it was committed.
       if (error instanceof Failure && UNWRITTEN.has(error.failure)) this.#putBack(holding, returns);
       throw error;
@@ -276,9 +280,8 @@ export class QuotaBank {
     if (returns.length > 0 && holding.isTransient) this.#refused.add(holding.owner, holding);
   }
 
-  /** Excludes the units of the take being committed; the next report includes them. */
-  #rowOf(holding: Holding, now: number) {
+  #rowOf(holding: Holding, written: Written, now: number) {
     const { process_id } = this;
-    return { ...balanceKey(holding.metered), ...holding.publish(now), process_id, expires_at: now + ALIVE_MS };
+    return { ...balanceKey(holding.metered), ...holding.publish(written, now), process_id, expires_at: now + ALIVE_MS };
   }
 }

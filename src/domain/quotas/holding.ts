@@ -5,7 +5,7 @@ import { addPart, blockSize, sumOf, type Part } from "../../kernel/quotas/alloca
 import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import type { Metered } from "./definitions.ts";
-import { availableOf, type Return, type Stored, type Taken, type Usage } from "./takes.ts";
+import { availableOf, type Return, type Stored, type Taken, type Usage, type Written } from "./takes.ts";
 
 /** How long a denial is trusted, unless this process changes the balance: another process may give units back. */
 const EXHAUSTED_MS = 1_000;
@@ -133,7 +133,7 @@ export class Holding {
     this.#storedAt = now;
   }
 
-  /** Adds the units of a take. */
+  /** Adds the units of a take, which were published with it. */
   add({ parts, stored }: Taken, now: number): void {
     this.know(stored, now);
     const size = sumOf(parts);
@@ -143,7 +143,6 @@ export class Holding {
     const end = Math.min(stored.period.end, ...parts.map((part) => part.end));
     this.#blocks.push({ period: stored.period, end, size, fromAmount, generation, parts, isOver: false });
     this.unspent += size;
-    this.isUnpublished = true;
   }
 
   /** Precondition: `availability` returned "ready" for these units. */
@@ -220,12 +219,16 @@ export class Holding {
     return sum;
   }
 
-  /** What other processes get to know: of the period that was last read. */
-  publish(now: number) {
+  /**
+   * What other processes get to know: of the period that the transaction in flight has read, with the units that it
+   * takes, or of the one that was read last.
+   */
+  publish({ parts, stored }: Written, now: number) {
     this.isUnpublished = false;
-    const period_start = this.stored?.period.start ?? 0;
+    const period_start = (stored ?? this.stored)?.period.start ?? 0;
     const { taken, fromAmount } = this.unspentIn({ start: period_start }, now);
-    return { unspent: taken, held: this.held, granted: taken - fromAmount + this.heldGranted, period_start };
+    const granted = taken - fromAmount + this.heldGranted + sumOf(parts.filter(({ grant }) => grant !== null));
+    return { unspent: taken + sumOf(parts), held: this.held, granted, period_start };
   }
 
   /**

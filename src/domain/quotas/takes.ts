@@ -136,7 +136,9 @@ async function sumOthers(on: Reader, { metered, process_id, now }: ReadRequest, 
     }, NONE_HELD);
 }
 
-export type Taken = { parts: Part[]; stored: Stored };
+/** What a transaction takes, and the balance after it; null if it was not read. */
+export type Written = { readonly parts: Part[]; readonly stored: Stored | null };
+export type Taken = Written & { readonly stored: Stored };
 
 /** Takes a block, or `need` units if that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {

@@ -7,6 +7,7 @@ import { sliding } from "../../../harness/ratelimit/counters.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { until } from "../../../harness/waiting.ts";
 import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 for (const backend of backends)
   describe(`a refusal by a quota on ${backend}`, () => {
@@ -52,6 +53,35 @@ describe.runIf(backends.includes("postgres"))("two processes that share a quota"
     const { there } = await world(fixture, other);
     expect((await there.check({ cost: 6_300 })).allowed).toBe(true);
     expect(await there.check()).toMatchObject({ allowed: false, retry_after_seconds: 10 });
+  });
+
+  it("know each other's units as soon as they are taken", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 2 })] });
+    const there = metered.in(other.services);
+    expect((await there.check()).allowed).toBe(true);
+    await expect.poll(() => fixture.sql("select taken from quota_balances")).toEqual([{ taken: 2 }]); // the next block
+    expect(await metered.balance()).toMatchObject({ spent: 1, remaining: 1 });
+    expect(await metered.check()).toMatchObject({ allowed: false, retry_after_seconds: 10 });
+    fixture.clock.advance(10_000);
+    await other.services.quotas.sweep(); // it gives the unit back
+    expect([await metered.admitted(2), (await metered.balance()).spent]).toEqual([1, 2]);
+  });
+
+  it("know each other's units of grants as soon as they are taken, in every period", async () => {
+    await using fixture = await testServices("postgres");
+    await using other = await fixture.another();
+    const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 0, refill: "daily" })] });
+    const target = { scope: "key", key_id: metered.key_id, quota_id: "calls" } as const;
+    await createGrant(metered.ctx, target, { units: 64_000 });
+    const there = metered.in(other.services);
+    for (let day = 0; day < 2; day++) {
+      expect((await there.check()).allowed).toBe(true);
+      const { spent, granted, remaining } = await metered.balance(); // the first unit was published as not spent yet
+      expect([spent <= 1, granted >= 63_998, remaining >= 63_998]).toEqual([true, true, true]);
+      fixture.clock.advance(DAY_MS);
+    }
   });
 
   it("wait for the next period where each other's units are not enough, and name no time where that is not", async () => {
