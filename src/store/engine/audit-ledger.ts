@@ -6,6 +6,7 @@ import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
+import { insertRow } from "./rows.ts";
 import { statement } from "./statement.ts";
 import type { Reader, Tx } from "./tx.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
@@ -51,22 +52,20 @@ const dropEmptyHead = statement<{ workspace_id: string }>()((db, p) =>
   db.deleteFrom("audit_heads").where("workspace_id", "=", p.workspace_id).where("seq", "=", 0),
 );
 
-const insertAudit = statement<AuditLogRow>()((db, p) =>
-  db.insertInto("audit_log").values({
-    workspace_id: p.workspace_id,
-    seq: p.seq,
-    id: p.id,
-    occurred_at: p.occurred_at,
-    actor_type: p.actor_type,
-    actor_id: p.actor_id,
-    action: p.action,
-    target_type: p.target_type,
-    target_id: p.target_id,
-    payload: p.payload,
-    prev_hash: p.prev_hash,
-    hash: p.hash,
-  }),
-);
+const insertAudit = insertRow("audit_log", [
+  "workspace_id",
+  "seq",
+  "id",
+  "occurred_at",
+  "actor_type",
+  "actor_id",
+  "action",
+  "target_type",
+  "target_id",
+  "payload",
+  "prev_hash",
+  "hash",
+]);
 
 /** Rows that are hashed and inserted without yielding to the event loop: an ordinary group has no more. */
 const PIECE_ROWS = 200;

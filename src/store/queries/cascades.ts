@@ -1,13 +1,12 @@
 // Revokes the keys of a deleted project or tenant, in pieces. A row of `cascades` says that it has begun: key reads
 // (keys.ts, policy.sqlite.ts, policy.postgres.ts) take it into account.
 import { sql } from "kysely";
-import { columns, compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { CascadeRow } from "../schema/tables.ts";
 
-export const insertCascade = statement<CascadeRow>()((db, p) =>
-  db.insertInto("cascades").values(columns(p, ["id", "workspace_id", "cause", "reason", "revoked_at"])),
-);
+export const insertCascade = insertRow("cascades", ["id", "workspace_id", "cause", "reason", "revoked_at"]);
 
 export const oldestCascade = statement<Record<string, never>>()((db) =>
   db.selectFrom("cascades").selectAll().orderBy("revoked_at").orderBy("id").limit(1),

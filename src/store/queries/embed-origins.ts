@@ -1,10 +1,8 @@
 // Registered origins of all workspaces, normalised. CORS preflights, which carry no token, are checked against them.
+import { insertRow } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
-import type { EmbedOriginRow } from "../schema/tables.ts";
 
-export const insertEmbedOrigin = statement<EmbedOriginRow>()((db, p) =>
-  db.insertInto("embed_origins").values({ origin: p.origin, workspace_id: p.workspace_id }),
-);
+export const insertEmbedOrigin = insertRow("embed_origins", ["origin", "workspace_id"]);
 
 export const dropEmbedOrigins = statement<{ workspace_id: string }>()((db, p) =>
   db.deleteFrom("embed_origins").where("workspace_id", "=", p.workspace_id),

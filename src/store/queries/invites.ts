@@ -1,29 +1,24 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
-export const insertInvite = statement<WorkspaceInviteRow>()((db, p) =>
-  db
-    .insertInto("workspace_invites")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "email",
-        "email_key",
-        "role",
-        "invited_by",
-        "token_hash",
-        "mailed_token_hash",
-        "created_at",
-        "expires_at",
-        "accepted_at",
-        "revoked_at",
-      ]),
-    ),
-);
+export const insertInvite = insertRow("workspace_invites", [
+  "id",
+  "workspace_id",
+  "email",
+  "email_key",
+  "role",
+  "invited_by",
+  "token_hash",
+  "mailed_token_hash",
+  "created_at",
+  "expires_at",
+  "accepted_at",
+  "revoked_at",
+]);
 
 export const inviteById = statement<{ workspace_id: string; id: string }>()((db, p) =>
   db.selectFrom("workspace_invites").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),

@@ -1,12 +1,10 @@
 // Key prefixes that workspaces have claimed. Not scoped to a workspace where it must not be: a prefix has one owner.
 import type { Env } from "../../kernel/credentials.ts";
-import { columns, statement } from "../engine/statement.ts";
-import type { KeyPrefixRow } from "../schema/tables.ts";
+import { insertRow } from "../engine/rows.ts";
+import { statement } from "../engine/statement.ts";
 
 /** Fails on the unique index if another workspace has claimed it. */
-export const claimPrefix = statement<KeyPrefixRow>()((db, p) =>
-  db.insertInto("key_prefixes").values(columns(p, ["prefix", "workspace_id", "claimed_at", "created_env"])),
-);
+export const claimPrefix = insertRow("key_prefixes", ["prefix", "workspace_id", "claimed_at", "created_env"]);
 
 export const prefixOwner = statement<{ prefix: string }>()((db, p) =>
   db.selectFrom("key_prefixes").select("workspace_id").where("prefix", "=", p.prefix),

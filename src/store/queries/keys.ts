@@ -1,6 +1,7 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` orders changes in the policy feed.
 import { expressionBuilder, sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
+import { insertRow } from "../engine/rows.ts";
 import { columns, statement, type Builder } from "../engine/statement.ts";
 import type { Dialect } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
@@ -40,15 +41,10 @@ const STORED_COLUMNS = [
   "enabled_at",
 ] as const;
 
-type NewRow = Pick<ApiKeyRow, (typeof NEW_COLUMNS)[number]>;
-type MeteredRow = Pick<ApiKeyRow, (typeof METERED_COLUMNS)[number]>;
-
-export const insertKey = statement<NewRow>()((db, p) => db.insertInto("api_keys").values(columns(p, NEW_COLUMNS)));
+export const insertKey = insertRow("api_keys", NEW_COLUMNS);
 
 /** A key with quotas, or of a lineage that may have some. */
-export const insertMeteredKey = statement<MeteredRow>()((db, p) =>
-  db.insertInto("api_keys").values(columns(p, METERED_COLUMNS)),
-);
+export const insertMeteredKey = insertRow("api_keys", METERED_COLUMNS);
 
 /** Built once, because lists of keys compile their query at each call. bench: insight/search */
 const REVOCATION_COLUMNS = revocationColumns(expressionBuilder<Tables, "api_keys">());

@@ -1,14 +1,17 @@
 // Messages counted against daily limits. Rows older than a day, counted and sent, are of no use.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { columns, countRows, statement } from "../engine/statement.ts";
-import type { MailCountRow } from "../schema/tables.ts";
+import { insertRow } from "../engine/rows.ts";
+import { countRows, statement } from "../engine/statement.ts";
 
-export const insertMailCount = statement<MailCountRow>()((db, p) =>
-  db
-    .insertInto("mail_counts")
-    .values(columns(p, ["id", "kind", "account_id", "address_key", "counted_at", "sends_at"])),
-);
+export const insertMailCount = insertRow("mail_counts", [
+  "id",
+  "kind",
+  "account_id",
+  "address_key",
+  "counted_at",
+  "sends_at",
+]);
 
 /** How many messages an account has caused since, and when the first of them was. */
 export const mailOfAccount = statement<{ account_id: string; since: number }>()((db, p) =>

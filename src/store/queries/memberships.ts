@@ -1,13 +1,18 @@
 // Memberships: which person has which role in which workspace.
 import { sql } from "kysely";
-import { columns, countRows, statement } from "../engine/statement.ts";
-import type { MembershipRow, Role } from "../schema/tables.ts";
+import { insertRow } from "../engine/rows.ts";
+import { countRows, statement } from "../engine/statement.ts";
+import type { Role } from "../schema/tables.ts";
 
 type Pair = { workspace_id: string; user_id: string };
 
-export const insertMembership = statement<MembershipRow>()((db, p) =>
-  db.insertInto("memberships").values(columns(p, ["workspace_id", "user_id", "role", "created_at", "updated_at"])),
-);
+export const insertMembership = insertRow("memberships", [
+  "workspace_id",
+  "user_id",
+  "role",
+  "created_at",
+  "updated_at",
+]);
 
 export const membershipOf = statement<Pair>()((db, p) =>
   db.selectFrom("memberships").selectAll().where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),

@@ -1,14 +1,18 @@
 // One-time tokens for email verification and password reset. Only their hashes are stored.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { columns, statement } from "../engine/statement.ts";
-import type { OneTimeTokenRow, TokenPurpose } from "../schema/tables.ts";
+import { insertRow } from "../engine/rows.ts";
+import { statement } from "../engine/statement.ts";
+import type { TokenPurpose } from "../schema/tables.ts";
 
-export const insertToken = statement<OneTimeTokenRow>()((db, p) =>
-  db
-    .insertInto("one_time_tokens")
-    .values(columns(p, ["token_hash", "user_id", "purpose", "created_at", "expires_at", "ended_at"])),
-);
+export const insertToken = insertRow("one_time_tokens", [
+  "token_hash",
+  "user_id",
+  "purpose",
+  "created_at",
+  "expires_at",
+  "ended_at",
+]);
 
 /** Includes ended tokens: their reuse is logged. */
 export const tokenByHash = statement<{ token_hash: string; purpose: TokenPurpose }>()((db, p) =>

@@ -2,31 +2,26 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
-import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
 
-export const insertMail = statement<OutboxRow>()((db, p) =>
-  db
-    .insertInto("outbox")
-    .values(
-      columns(p, [
-        "id",
-        "kind",
-        "recipient",
-        "message_id",
-        "sealed_message",
-        "state",
-        "attempts",
-        "created_at",
-        "next_at",
-        "give_up_at",
-        "settled_at",
-        "last_error",
-        "account_id",
-      ]),
-    ),
-);
+export const insertMail = insertRow("outbox", [
+  "id",
+  "kind",
+  "recipient",
+  "message_id",
+  "sealed_message",
+  "state",
+  "attempts",
+  "created_at",
+  "next_at",
+  "give_up_at",
+  "settled_at",
+  "last_error",
+  "account_id",
+]);
 
 export const deleteMail = statement<{ id: string }>()((db, p) => db.deleteFrom("outbox").where("id", "=", p.id));
 

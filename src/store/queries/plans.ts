@@ -1,32 +1,27 @@
 // Plans, and the keys of the tenants on them. Every query is scoped to the workspace; deleted plans are not found.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
+import { insertRow } from "../engine/rows.ts";
 import { columns, countRows, statement } from "../engine/statement.ts";
 import type { PlanRow } from "../schema/tables.ts";
 import { countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
-export const insertPlan = statement<PlanRow>()((db, p) =>
-  db
-    .insertInto("plans")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "name",
-        "slug",
-        "rate_limits",
-        "scopes",
-        "max_keys",
-        "key_ttl_days",
-        "quotas",
-        "meta",
-        "tenant_count",
-        "created_at",
-        "updated_at",
-        "deleted_at",
-      ]),
-    ),
-);
+export const insertPlan = insertRow("plans", [
+  "id",
+  "workspace_id",
+  "name",
+  "slug",
+  "rate_limits",
+  "scopes",
+  "max_keys",
+  "key_ttl_days",
+  "quotas",
+  "meta",
+  "tenant_count",
+  "created_at",
+  "updated_at",
+  "deleted_at",
+]);
 
 export const livePlanById = liveById("plans");
 

@@ -1,34 +1,29 @@
 // Projects. Every query is scoped to the workspace; deleted projects are not found.
 import type { Env } from "../../kernel/credentials.ts";
+import { insertRow } from "../engine/rows.ts";
 import { columns, countRows, statement } from "../engine/statement.ts";
 import type { ProjectRow } from "../schema/tables.ts";
 import { anyById, countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
-export const insertProject = statement<ProjectRow>()((db, p) =>
-  db
-    .insertInto("projects")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "name",
-        "slug",
-        "policy_version",
-        "min_delta_version",
-        "default_rate_limits",
-        "key_policy",
-        "scope_catalogue",
-        "idle_changed_at",
-        "created_env",
-        "created_at",
-        "updated_at",
-        "deleted_at",
-        "features",
-        "key_prefix",
-        "key_prefixes",
-      ]),
-    ),
-);
+export const insertProject = insertRow("projects", [
+  "id",
+  "workspace_id",
+  "name",
+  "slug",
+  "policy_version",
+  "min_delta_version",
+  "default_rate_limits",
+  "key_policy",
+  "scope_catalogue",
+  "idle_changed_at",
+  "created_env",
+  "created_at",
+  "updated_at",
+  "deleted_at",
+  "features",
+  "key_prefix",
+  "key_prefixes",
+]);
 
 export const liveProjectById = liveById("projects");
 

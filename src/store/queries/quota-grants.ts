@@ -2,35 +2,30 @@
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 
 /** Grants have no calendar: a key and its successor may spend the same ones in different periods. */
 export type GrantedTo = Omit<BalanceKey, "calendar">;
 
-export const insertGrant = statement<QuotaGrantRow>()((db, p) =>
-  db
-    .insertInto("quota_grants")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "subject_id",
-        "env",
-        "quota_id",
-        "tenant_id",
-        "key_id",
-        "units",
-        "remaining",
-        "expires_at",
-        "reason",
-        "reference",
-        "voided_at",
-        "created_at",
-      ]),
-    ),
-);
+export const insertGrant = insertRow("quota_grants", [
+  "id",
+  "workspace_id",
+  "subject_id",
+  "env",
+  "quota_id",
+  "tenant_id",
+  "key_id",
+  "units",
+  "remaining",
+  "expires_at",
+  "reason",
+  "reference",
+  "voided_at",
+  "created_at",
+]);
 
 /** Grants with units that have not expired, by age. */
 export const openGrants = statement<GrantedTo & { now: number }>()((db, p) =>

@@ -3,38 +3,33 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 
-export const insertSecretKey = statement<SecretKeyRow>()((db, p) =>
-  db
-    .insertInto("secret_keys")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "env",
-        "lookup_hash",
-        "display_prefix",
-        "name",
-        "meta",
-        "owner_scope",
-        "expires_at",
-        "requested_expires_at",
-        "revoked_at",
-        "revoked_reason",
-        "quarantined_at",
-        "quarantine_reason",
-        "rotated_from",
-        "created_at",
-        "last_used_at",
-        "created_by",
-        "permissions",
-        "project_ids",
-      ]),
-    ),
-);
+export const insertSecretKey = insertRow("secret_keys", [
+  "id",
+  "workspace_id",
+  "env",
+  "lookup_hash",
+  "display_prefix",
+  "name",
+  "meta",
+  "owner_scope",
+  "expires_at",
+  "requested_expires_at",
+  "revoked_at",
+  "revoked_reason",
+  "quarantined_at",
+  "quarantine_reason",
+  "rotated_from",
+  "created_at",
+  "last_used_at",
+  "created_by",
+  "permissions",
+  "project_ids",
+]);
 
 export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
   db

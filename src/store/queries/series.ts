@@ -4,15 +4,12 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
+import { insertRow } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
-import type { UsageGroup, UsageGroupRow, UsageJournalRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
+import type { UsageGroup, UsageGroupRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
 
-export const insertJournal = statement<UsageJournalRow>()((db, p) =>
-  db
-    .insertInto("usage_journal")
-    .values({ id: p.id, workspace_id: p.workspace_id, created_at: p.created_at, data: p.data }),
-);
+export const insertJournal = insertRow("usage_journal", ["id", "workspace_id", "created_at", "data"]);
 
 /** The first workspace behind an id that has rows in the journal. */
 export const nextJournalWorkspace = statement<{ after: string }>()((db, p) =>

@@ -2,27 +2,22 @@
 // still resolves to the person but to no workspace.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
-export const insertSession = statement<SessionRow>()((db, p) =>
-  db
-    .insertInto("sessions")
-    .values(
-      columns(p, [
-        "id",
-        "user_id",
-        "lookup_hash",
-        "display_prefix",
-        "active_workspace_id",
-        "created_at",
-        "last_seen_at",
-        "expires_at",
-        "absolute_expires_at",
-        "revoked_at",
-      ]),
-    ),
-);
+export const insertSession = insertRow("sessions", [
+  "id",
+  "user_id",
+  "lookup_hash",
+  "display_prefix",
+  "active_workspace_id",
+  "created_at",
+  "last_seen_at",
+  "expires_at",
+  "absolute_expires_at",
+  "revoked_at",
+]);
 
 const selectSession = (db: Builder, p: Params<{ lookup_hash: string }>) =>
   db

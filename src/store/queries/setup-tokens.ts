@@ -1,12 +1,10 @@
 // Setup tokens, with which the first owner claims an instance. Only their hashes are stored.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { columns, statement } from "../engine/statement.ts";
-import type { SetupTokenRow } from "../schema/tables.ts";
+import { insertRow } from "../engine/rows.ts";
+import { statement } from "../engine/statement.ts";
 
-export const insertSetupToken = statement<SetupTokenRow>()((db, p) =>
-  db.insertInto("setup_tokens").values(columns(p, ["token_hash", "created_at", "expires_at", "ended_at"])),
-);
+export const insertSetupToken = insertRow("setup_tokens", ["token_hash", "created_at", "expires_at", "ended_at"]);
 
 export const setupTokenByHash = statement<{ token_hash: string }>()((db, p) =>
   db.selectFrom("setup_tokens").selectAll().where("token_hash", "=", p.token_hash),

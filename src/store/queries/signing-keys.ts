@@ -1,26 +1,21 @@
 // Signing keys. The private key is sealed with the master key, bound to its row, and wiped when the key is removed; the
 // row remains as history.
+import { insertRow } from "../engine/rows.ts";
 import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SigningKeyRow } from "../schema/tables.ts";
 
-export const insertSigningKey = statement<SigningKeyRow>()((db, p) =>
-  db
-    .insertInto("signing_keys")
-    .values(
-      columns(p, [
-        "id",
-        "purpose",
-        "kid",
-        "public_key",
-        "sealed_private_key",
-        "created_at",
-        "published_at",
-        "active_from",
-        "retired_at",
-        "removed_at",
-      ]),
-    ),
-);
+export const insertSigningKey = insertRow("signing_keys", [
+  "id",
+  "purpose",
+  "kid",
+  "public_key",
+  "sealed_private_key",
+  "created_at",
+  "published_at",
+  "active_from",
+  "retired_at",
+  "removed_at",
+]);
 
 export const signingKeyById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("signing_keys").selectAll().where("id", "=", p.id),

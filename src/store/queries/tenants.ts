@@ -1,33 +1,28 @@
 // Tenants. Every query is scoped to the workspace; deleted tenants are not found.
+import { insertRow } from "../engine/rows.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { TenantRow } from "../schema/tables.ts";
 import { anyById, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
-export const insertTenant = statement<TenantRow>()((db, p) =>
-  db
-    .insertInto("tenants")
-    .values(
-      columns(p, [
-        "id",
-        "workspace_id",
-        "external_id",
-        "name",
-        "meta",
-        "embed_epoch",
-        "created_env",
-        "created_at",
-        "updated_at",
-        "deleted_at",
-        "suspended_at",
-        "suspended_reason",
-        "plan_id",
-        "rate_limits",
-        "allowed_cidrs",
-        "ip_mode",
-        "quotas",
-      ]),
-    ),
-);
+export const insertTenant = insertRow("tenants", [
+  "id",
+  "workspace_id",
+  "external_id",
+  "name",
+  "meta",
+  "embed_epoch",
+  "created_env",
+  "created_at",
+  "updated_at",
+  "deleted_at",
+  "suspended_at",
+  "suspended_reason",
+  "plan_id",
+  "rate_limits",
+  "allowed_cidrs",
+  "ip_mode",
+  "quotas",
+]);
 
 export const liveTenantById = liveById("tenants");
 

@@ -1,28 +1,23 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
-import { columns, compileQuery, statement } from "../engine/statement.ts";
+import { insertRow } from "../engine/rows.ts";
+import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { UserRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 
-export const insertUser = statement<UserRow>()((db, p) =>
-  db
-    .insertInto("users")
-    .values(
-      columns(p, [
-        "id",
-        "email",
-        "email_key",
-        "email_verified_at",
-        "name",
-        "password_phc",
-        "last_workspace_id",
-        "created_at",
-        "updated_at",
-        "last_login_at",
-      ]),
-    ),
-);
+export const insertUser = insertRow("users", [
+  "id",
+  "email",
+  "email_key",
+  "email_verified_at",
+  "name",
+  "password_phc",
+  "last_workspace_id",
+  "created_at",
+  "updated_at",
+  "last_login_at",
+]);
 
 export const userById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("users").selectAll().where("id", "=", p.id),

@@ -1,25 +1,20 @@
 // Workspaces.
+import { insertRow } from "../engine/rows.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { WorkspaceRow } from "../schema/tables.ts";
 
-export const insertWorkspace = statement<WorkspaceRow>()((db, p) =>
-  db
-    .insertInto("workspaces")
-    .values(
-      columns(p, [
-        "id",
-        "name",
-        "slug",
-        "billing_email",
-        "embed_origins",
-        "tenant_count",
-        "test_tenant_count",
-        "created_at",
-        "updated_at",
-        "created_by",
-      ]),
-    ),
-);
+export const insertWorkspace = insertRow("workspaces", [
+  "id",
+  "name",
+  "slug",
+  "billing_email",
+  "embed_origins",
+  "tenant_count",
+  "test_tenant_count",
+  "created_at",
+  "updated_at",
+  "created_by",
+]);
 
 export const workspaceById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("workspaces").selectAll().where("id", "=", p.id),

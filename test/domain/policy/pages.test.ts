@@ -133,7 +133,6 @@ async function pagesOn(backend: (typeof backends)[number]): Promise<string[]> {
         ...at,
         suspended_at,
         suspended_reason: null,
-        resumed_at: null,
         quotas: null,
         ...rules,
         ...list,

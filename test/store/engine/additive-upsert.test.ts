@@ -77,7 +77,6 @@ for (const backend of backends) {
           deleted_at: null,
           suspended_at: null,
           suspended_reason: null,
-          resumed_at: null,
           plan_id: null,
           rate_limits: null,
           allowed_cidrs: "[]",
