@@ -245,7 +245,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
-  `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject holdsScope liveById anyById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
+  `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject holdsScope liveById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery withTenants servedTo fieldsFor
    inRange isIn isInJson isNamed notLookedUp KEY_STATES selectKeys notRevoked isActive hasNoSuccessor isIndexed keysWith rateLimits scopesWithin`.split(
     /\s+/,
   ),

@@ -6,7 +6,7 @@ import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
 import { auditPreimage, GENESIS_HASH } from "../../kernel/audit/chain.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
-import { insertRow } from "./rows.ts";
+import { insertRow, rowBy, updateRow } from "./rows.ts";
 import { statement } from "./statement.ts";
 import type { Reader, Tx } from "./tx.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
@@ -28,9 +28,7 @@ export type PreparedEntry = AuditEntry & { payload_text: string };
 
 export type AuditHeads = Map<string, AuditHeadRow>;
 
-const readHead = statement<{ workspace_id: string }>()((db, p) =>
-  db.selectFrom("audit_heads").selectAll().where("workspace_id", "=", p.workspace_id),
-);
+const readHead = rowBy("audit_heads", ["workspace_id"]);
 
 // An upsert that changes nothing: creates the head on first use and locks its row on PostgreSQL.
 const lockHead = statement<{ workspace_id: string; hash: string }>()((db, p) =>
@@ -41,12 +39,7 @@ const lockHead = statement<{ workspace_id: string; hash: string }>()((db, p) =>
     .returningAll(),
 );
 
-const moveHead = statement<AuditHeadRow>()((db, p) =>
-  db
-    .updateTable("audit_heads")
-    .set({ seq: p.seq, hash: p.hash, occurred_at: p.occurred_at })
-    .where("workspace_id", "=", p.workspace_id),
-);
+const moveHead = updateRow("audit_heads", ["workspace_id"], ["seq", "hash", "occurred_at"]);
 
 const dropEmptyHead = statement<{ workspace_id: string }>()((db, p) =>
   db.deleteFrom("audit_heads").where("workspace_id", "=", p.workspace_id).where("seq", "=", 0),

@@ -1,20 +1,46 @@
-// Statements about one row: insert it, update it, read it by its key. The table and the columns are arguments, which
-// kysely's types cannot follow, so the signatures state what callers pass and get.
+// Statements about one row: insert it, update it, read it by its key. Kysely's types cannot follow a table that is an
+// argument, so each function states what its callers pass and get, and is written for any table.
 import type { Kysely } from "kysely";
 import type { Tables } from "../schema/tables.ts";
 import { columns, statement, type Builder, type Statement } from "./statement.ts";
 import type { Value } from "./tx.ts";
 
+type Table = keyof Tables;
+type Column<T extends Table> = keyof Tables[T] & string;
 type Cells = Record<string, Value>;
-type Column<T extends keyof Tables> = keyof Tables[T] & string;
 
-const anyTable = (db: Builder) => db as unknown as Kysely<Record<string, Cells>>;
+const ofAnyTable = (db: Builder) => db as unknown as Kysely<Record<string, Cells>>;
 
 /** `insertRow("embed_origins", ["origin", "workspace_id"])` */
-export function insertRow<T extends keyof Tables, C extends Column<T>>(
+export function insertRow<T extends Table, C extends Column<T>>(
   table: T,
   names: readonly C[],
-): Statement<Pick<Tables[T], C>, unknown> {
-  const built = statement<Cells>()((db, p) => anyTable(db).insertInto(table).values(columns<Cells, C>(p, names)));
-  return built as Statement<never, unknown>;
+): Statement<Pick<Tables[T], C>, unknown>;
+export function insertRow(table: string, names: readonly string[]): Statement<never, unknown> {
+  return statement<Cells>()((db, p) => ofAnyTable(db).insertInto(table).values(columns(p, names)));
+}
+
+/** `updateRow("tenants", ["id", "workspace_id"], ["name", "meta"])`: sets these columns of the row with this key. */
+export function updateRow<T extends Table, K extends Column<T>, C extends Column<T>>(
+  table: T,
+  key: readonly K[],
+  names: readonly C[],
+): Statement<Pick<Tables[T], K | C>, unknown>;
+export function updateRow(table: string, key: readonly string[], names: readonly string[]): Statement<never, unknown> {
+  return statement<Cells>()((db, p) => {
+    const update = ofAnyTable(db).updateTable(table).set(columns(p, names));
+    return key.reduce((query, name) => query.where(name, "=", p[name]!), update);
+  });
+}
+
+/** `rowBy("users", ["id"])`: the row with this key. */
+export function rowBy<T extends Table, K extends Column<T>>(
+  table: T,
+  key: readonly K[],
+): Statement<Pick<Tables[T], K>, Tables[T]>;
+export function rowBy(table: string, key: readonly string[]): Statement<never, unknown> {
+  return statement<Cells>()((db, p) => {
+    const rows = ofAnyTable(db).selectFrom(table).selectAll();
+    return key.reduce((query, name) => query.where(name, "=", p[name]!), rows);
+  });
 }

@@ -1,10 +1,9 @@
 // Marks of the last verification of each long audit chain.
+import { rowBy } from "../engine/rows.ts";
 import { columns, countRows, statement } from "../engine/statement.ts";
 import type { AuditMarkRow } from "../schema/tables.ts";
 
-export const markOf = statement<{ workspace_id: string }>()((db, p) =>
-  db.selectFrom("audit_marks").selectAll().where("workspace_id", "=", p.workspace_id),
-);
+export const markOf = rowBy("audit_marks", ["workspace_id"]);
 
 export const saveMark = statement<AuditMarkRow>()((db, p) => {
   const found = columns(p, ["seq", "hash", "frontier", "verified_at", "broken_seq", "reason", "signature"]);

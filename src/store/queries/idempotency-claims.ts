@@ -13,6 +13,7 @@ import {
   type RecordOutcome,
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
+import { rowBy } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 import type { Tally, Tx } from "../engine/tx.ts";
 import { cellUpsert, tallyCell } from "./idempotency-claim-counts.ts";
@@ -85,14 +86,7 @@ const reclaimRecord = statement<AtScope & Claim & Times & { stored_bytes: number
 );
 
 /** Includes a record that has expired but is not yet deleted. */
-const recordAt = statement<ClaimScope>()((db, p) =>
-  db
-    .selectFrom("idempotency_records")
-    .selectAll()
-    .where("workspace_id", "=", p.workspace_id)
-    .where("env", "=", p.env)
-    .where("scope_hash", "=", p.scope_hash),
-);
+const recordAt = rowBy("idempotency_records", ["workspace_id", "env", "scope_hash"]);
 
 export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: number): Promise<ClaimResult> {
   const times = { now, lease_until: now + LOCK_MS, expires_at: now + Math.max(claim.ttl_ms, LOCK_MS) };

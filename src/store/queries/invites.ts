@@ -1,6 +1,6 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, type PageKey } from "./page.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
@@ -20,9 +20,7 @@ export const insertInvite = insertRow("workspace_invites", [
   "revoked_at",
 ]);
 
-export const inviteById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db.selectFrom("workspace_invites").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
-);
+export const inviteById = rowBy("workspace_invites", ["id", "workspace_id"]);
 
 /** Matches either of the two tokens. */
 export const inviteByHash = statement<{ workspace_id: string; token_hash: string }>()((db, p) =>

@@ -1,8 +1,8 @@
 // API keys. Rows are never deleted; revocation is a state. `policy_version` orders changes in the policy feed.
 import { expressionBuilder, sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { insertRow } from "../engine/rows.ts";
-import { columns, statement, type Builder } from "../engine/statement.ts";
+import { insertRow, updateRow } from "../engine/rows.ts";
+import { statement, type Builder } from "../engine/statement.ts";
 import type { Dialect } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 
@@ -167,51 +167,24 @@ export const newestSuccessor = statement<{ workspace_id: string; id: string }>()
     .limit(1),
 );
 
-type KeyEdit = Pick<
-  ApiKeyRow,
-  | "workspace_id"
-  | "id"
-  | "name"
-  | "scopes"
-  | "meta"
-  | "rate_limits"
-  | "expires_at"
-  | "requested_expires_at"
-  | "policy_version"
-  | "allowed_cidrs"
-  | "ip_mode"
-  | "quotas"
->;
-
-export const updateKey = statement<KeyEdit>()((db, p) =>
-  db
-    .updateTable("api_keys")
-    .set(
-      columns(p, [
-        "name",
-        "scopes",
-        "meta",
-        "rate_limits",
-        "expires_at",
-        "requested_expires_at",
-        "policy_version",
-        "allowed_cidrs",
-        "ip_mode",
-        "quotas",
-      ]),
-    )
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
+export const updateKey = updateRow(
+  "api_keys",
+  ["id", "workspace_id"],
+  [
+    "name",
+    "scopes",
+    "meta",
+    "rate_limits",
+    "expires_at",
+    "requested_expires_at",
+    "policy_version",
+    "allowed_cidrs",
+    "ip_mode",
+    "quotas",
+  ],
 );
 
-export const shortenKey = statement<{ workspace_id: string; id: string; expires_at: number; policy_version: number }>()(
-  (db, p) =>
-    db
-      .updateTable("api_keys")
-      .set({ expires_at: p.expires_at, policy_version: p.policy_version })
-      .where("id", "=", p.id)
-      .where("workspace_id", "=", p.workspace_id),
-);
+export const shortenKey = updateRow("api_keys", ["id", "workspace_id"], ["expires_at", "policy_version"]);
 
 /** Ends a key that still works; returns nothing for another. */
 export const endKey = statement<{ workspace_id: string; id: string; now: number; policy_version: number }>()((db, p) =>
@@ -244,15 +217,8 @@ export const revokeKeyRow = statement<{
     .where("workspace_id", "=", p.workspace_id),
 );
 
-type KeySwitch = Pick<
-  ApiKeyRow,
-  "workspace_id" | "id" | "disabled_at" | "disabled_reason" | "enabled_at" | "policy_version"
->;
-
-export const switchKey = statement<KeySwitch>()((db, p) =>
-  db
-    .updateTable("api_keys")
-    .set(columns(p, ["disabled_at", "disabled_reason", "enabled_at", "policy_version"]))
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
+export const switchKey = updateRow(
+  "api_keys",
+  ["id", "workspace_id"],
+  ["disabled_at", "disabled_reason", "enabled_at", "policy_version"],
 );

@@ -1,6 +1,6 @@
 // Memberships: which person has which role in which workspace.
 import { sql } from "kysely";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { countRows, statement } from "../engine/statement.ts";
 import type { Role } from "../schema/tables.ts";
 
@@ -14,9 +14,7 @@ export const insertMembership = insertRow("memberships", [
   "updated_at",
 ]);
 
-export const membershipOf = statement<Pair>()((db, p) =>
-  db.selectFrom("memberships").selectAll().where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),
-);
+export const membershipOf = rowBy("memberships", ["workspace_id", "user_id"]);
 
 /** A membership joined with its user. */
 export const memberOf = statement<Pair>()((db, p) =>

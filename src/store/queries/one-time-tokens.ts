@@ -1,7 +1,7 @@
 // One-time tokens for email verification and password reset. Only their hashes are stored.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 import type { TokenPurpose } from "../schema/tables.ts";
 
@@ -15,9 +15,7 @@ export const insertToken = insertRow("one_time_tokens", [
 ]);
 
 /** Includes ended tokens: their reuse is logged. */
-export const tokenByHash = statement<{ token_hash: string; purpose: TokenPurpose }>()((db, p) =>
-  db.selectFrom("one_time_tokens").selectAll().where("token_hash", "=", p.token_hash).where("purpose", "=", p.purpose),
-);
+export const tokenByHash = rowBy("one_time_tokens", ["token_hash", "purpose"]);
 
 /** Ends every live token of one purpose: used, or replaced by a newer one. */
 export const endTokens = statement<{ user_id: string; purpose: TokenPurpose; now: number }>()((db, p) =>

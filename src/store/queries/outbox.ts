@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
@@ -25,9 +25,7 @@ export const insertMail = insertRow("outbox", [
 
 export const deleteMail = statement<{ id: string }>()((db, p) => db.deleteFrom("outbox").where("id", "=", p.id));
 
-export const mailById = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("outbox").selectAll().where("id", "=", p.id),
-);
+export const mailById = rowBy("outbox", ["id"]);
 
 /**
  * Due messages, in turns: the oldest of every account that comes after `after`, then of the others, then the second
@@ -83,9 +81,7 @@ export const markMailSent = statement<{ id: string; now: number }>()((db, p) =>
     .where("id", "=", p.id),
 );
 
-export const delayMail = statement<{ id: string; next_at: number; last_error: string }>()((db, p) =>
-  db.updateTable("outbox").set({ next_at: p.next_at, last_error: p.last_error }).where("id", "=", p.id),
-);
+export const delayMail = updateRow("outbox", ["id"], ["next_at", "last_error"]);
 
 export const markMailDead = statement<{ id: string; now: number; last_error: string }>()((db, p) =>
   db.updateTable("outbox").set({ state: "dead", settled_at: p.now, last_error: p.last_error }).where("id", "=", p.id),

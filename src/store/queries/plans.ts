@@ -1,9 +1,8 @@
 // Plans, and the keys of the tenants on them. Every query is scoped to the workspace; deleted plans are not found.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { insertRow } from "../engine/rows.ts";
-import { columns, countRows, statement } from "../engine/statement.ts";
-import type { PlanRow } from "../schema/tables.ts";
+import { insertRow, updateRow } from "../engine/rows.ts";
+import { countRows, statement } from "../engine/statement.ts";
 import { countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
 export const insertPlan = insertRow("plans", [
@@ -39,14 +38,10 @@ export const planPageKey = pageKeyOf("plans");
 
 export const countPlans = countLive("plans");
 
-export const updatePlan = statement<Omit<PlanRow, "tenant_count" | "created_at" | "deleted_at">>()((db, p) =>
-  db
-    .updateTable("plans")
-    .set(
-      columns(p, ["name", "slug", "rate_limits", "scopes", "max_keys", "key_ttl_days", "quotas", "meta", "updated_at"]),
-    )
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
+export const updatePlan = updateRow(
+  "plans",
+  ["id", "workspace_id"],
+  ["name", "slug", "rate_limits", "scopes", "max_keys", "key_ttl_days", "quotas", "meta", "updated_at"],
 );
 
 /** Adds to the tenant count of a plan; `more` is negative for tenants that left it. */

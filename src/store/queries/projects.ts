@@ -1,9 +1,8 @@
 // Projects. Every query is scoped to the workspace; deleted projects are not found.
 import type { Env } from "../../kernel/credentials.ts";
-import { insertRow } from "../engine/rows.ts";
-import { columns, countRows, statement } from "../engine/statement.ts";
-import type { ProjectRow } from "../schema/tables.ts";
-import { anyById, countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { countRows, statement } from "../engine/statement.ts";
+import { countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
 
 export const insertProject = insertRow("projects", [
   "id",
@@ -41,42 +40,25 @@ export const countProjectsCreatedIn = statement<{ workspace_id: string; env: Env
 
 export const projectPageKey = pageKeyOf("projects");
 
-export const updateProject = statement<
-  Pick<
-    ProjectRow,
-    | "workspace_id"
-    | "id"
-    | "name"
-    | "default_rate_limits"
-    | "key_policy"
-    | "scope_catalogue"
-    | "idle_changed_at"
-    | "updated_at"
-    | "key_prefix"
-    | "key_prefixes"
-  >
->()((db, p) =>
-  db
-    .updateTable("projects")
-    .set(
-      columns(p, [
-        "name",
-        "default_rate_limits",
-        "key_policy",
-        "scope_catalogue",
-        "idle_changed_at",
-        "updated_at",
-        "key_prefix",
-        "key_prefixes",
-      ]),
-    )
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
+export const updateProject = updateRow(
+  "projects",
+  ["id", "workspace_id"],
+  [
+    "name",
+    "default_rate_limits",
+    "key_policy",
+    "scope_catalogue",
+    "idle_changed_at",
+    "updated_at",
+    "key_prefix",
+    "key_prefixes",
+  ],
 );
 
 export const markProjectDeleted = markDeleted("projects");
 
-export const anyProjectById = anyById("projects");
+/** A deleted one too. */
+export const anyProjectById = rowBy("projects", ["workspace_id", "id"]);
 
 /** Projects with rules of their own for keys. */
 export const projectPolicies = statement<{ workspace_id: string }>()((db, p) =>

@@ -2,7 +2,7 @@
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
@@ -59,19 +59,9 @@ export const giveBackToGrant = statement<{ id: string; units: number }>()((db, p
     .where("voided_at", "is", null),
 );
 
-export const grantByReference = statement<GrantedTo & { reference: string }>()((db, p) =>
-  db
-    .selectFrom("quota_grants")
-    .selectAll()
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("reference", "=", p.reference),
-);
+export const grantByReference = rowBy("quota_grants", ["subject_id", "env", "quota_id", "reference"]);
 
-export const grantById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db.selectFrom("quota_grants").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
-);
+export const grantById = rowBy("quota_grants", ["id", "workspace_id"]);
 
 /** Held until the transaction ends, so that no other process takes units of it before. */
 export const lockGrant = statement<{ workspace_id: string; id: string }>()((db, p, dialect) => {

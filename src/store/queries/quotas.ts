@@ -2,6 +2,7 @@
 // decides.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
+import { rowBy, updateRow } from "../engine/rows.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow, QuotaProcessRow } from "../schema/tables.ts";
 
@@ -14,15 +15,7 @@ export const insertBalance = statement<QuotaBalanceRow>()((db, p) =>
     .onConflict((oc) => oc.columns(KEY).doNothing()),
 );
 
-export const balanceByKey = statement<BalanceKey>()((db, p) =>
-  db
-    .selectFrom("quota_balances")
-    .selectAll()
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar),
-);
+export const balanceByKey = rowBy("quota_balances", KEY);
 
 /** SQLite has one writer, so its transaction holds the lock already. */
 export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
@@ -36,17 +29,7 @@ export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
   return dialect === "postgres" ? query.forUpdate() : query;
 });
 
-export const updateBalance = statement<
-  BalanceKey & Pick<QuotaBalanceRow, "period_start" | "taken" | "from_amount" | "used_at">
->()((db, p) =>
-  db
-    .updateTable("quota_balances")
-    .set(columns(p, ["period_start", "taken", "from_amount", "used_at"]))
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar),
-);
+export const updateBalance = updateRow("quota_balances", KEY, ["period_start", "taken", "from_amount", "used_at"]);
 
 export const putHolding = statement<QuotaHoldingRow>()((db, p) =>
   db

@@ -17,17 +17,6 @@ export function liveById<T extends Recorded>(table: T): Statement<Id, Tables[T]>
   ) as Statement<Id, unknown> as Statement<Id, Tables[T]>;
 }
 
-/** A deleted one too. */
-export function anyById<T extends Recorded>(table: T): Statement<Id, Tables[T]> {
-  return statement<Id>()((db, p) =>
-    db
-      .selectFrom(table as "projects")
-      .selectAll()
-      .where("workspace_id", "=", p.workspace_id)
-      .where("id", "=", p.id),
-  ) as Statement<Id, unknown> as Statement<Id, Tables[T]>;
-}
-
 /** The paging key of a row. Includes deleted rows, so that a client can continue after one. */
 export const pageKeyOf = (table: Recorded) =>
   statement<Id>()((db, p) =>

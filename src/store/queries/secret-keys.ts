@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
@@ -55,9 +55,7 @@ export const secretKeyByHash = statement<{ lookup_hash: string }>()((db, p) =>
     .where("lookup_hash", "=", p.lookup_hash),
 );
 
-export const secretKeyById = statement<{ workspace_id: string; id: string }>()((db, p) =>
-  db.selectFrom("secret_keys").selectAll().where("id", "=", p.id).where("workspace_id", "=", p.workspace_id),
-);
+export const secretKeyById = rowBy("secret_keys", ["id", "workspace_id"]);
 
 /** The ids among these whose keys work. Of any workspace: they come from authenticated requests. */
 export async function workingSecretKeys(on: Reader, ids: readonly string[], now: number): Promise<Set<string>> {
@@ -191,13 +189,7 @@ export const inheritKeyCreator = statement<{ workspace_id: string; id: string; f
     .where("created_by", "is", null),
 );
 
-export const shortenSecretKey = statement<{ workspace_id: string; id: string; expires_at: number }>()((db, p) =>
-  db
-    .updateTable("secret_keys")
-    .set({ expires_at: p.expires_at })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const shortenSecretKey = updateRow("secret_keys", ["id", "workspace_id"], ["expires_at"]);
 
 export const revokeSecretKeyRow = statement<{ workspace_id: string; id: string; now: number; reason: string | null }>()(
   (db, p) =>

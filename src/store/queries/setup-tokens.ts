@@ -1,14 +1,12 @@
 // Setup tokens, with which the first owner claims an instance. Only their hashes are stored.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 
 export const insertSetupToken = insertRow("setup_tokens", ["token_hash", "created_at", "expires_at", "ended_at"]);
 
-export const setupTokenByHash = statement<{ token_hash: string }>()((db, p) =>
-  db.selectFrom("setup_tokens").selectAll().where("token_hash", "=", p.token_hash),
-);
+export const setupTokenByHash = rowBy("setup_tokens", ["token_hash"]);
 
 /** Ends all live tokens but the newest `kept`. The table is small: expired rows are deleted. */
 export const endSetupTokens = statement<{ now: number; kept: number }>()((db, p) =>

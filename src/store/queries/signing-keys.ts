@@ -1,8 +1,7 @@
 // Signing keys. The private key is sealed with the master key, bound to its row, and wiped when the key is removed; the
 // row remains as history.
-import { insertRow } from "../engine/rows.ts";
-import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
-import type { SigningKeyRow } from "../schema/tables.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { statement, type Builder, type Params } from "../engine/statement.ts";
 
 export const insertSigningKey = insertRow("signing_keys", [
   "id",
@@ -17,9 +16,7 @@ export const insertSigningKey = insertRow("signing_keys", [
   "removed_at",
 ]);
 
-export const signingKeyById = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("signing_keys").selectAll().where("id", "=", p.id),
-);
+export const signingKeyById = rowBy("signing_keys", ["id"]);
 
 /** Keys of one purpose that still have their private key, oldest first. */
 export const usableSigningKeys = statement<{ purpose: "embed" }>()((db, p) =>
@@ -50,14 +47,7 @@ export const embedKeyInUse = statement<{ kid: string }>()((db, p, dialect) =>
 );
 
 /** Updates the lifecycle times. `wipeSigningKey` deletes the private key of a removed one. */
-export const updateSigningKeyTimes = statement<
-  Pick<SigningKeyRow, "id" | "active_from" | "retired_at" | "removed_at">
->()((db, p) =>
-  db
-    .updateTable("signing_keys")
-    .set(columns(p, ["active_from", "retired_at", "removed_at"]))
-    .where("id", "=", p.id),
-);
+export const updateSigningKeyTimes = updateRow("signing_keys", ["id"], ["active_from", "retired_at", "removed_at"]);
 
 export const wipeSigningKey = statement<{ id: string }>()((db, p) =>
   db.updateTable("signing_keys").set({ sealed_private_key: null }).where("id", "=", p.id),

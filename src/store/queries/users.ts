@@ -1,6 +1,6 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, rowBy } from "../engine/rows.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { UserRow } from "../schema/tables.ts";
@@ -19,13 +19,9 @@ export const insertUser = insertRow("users", [
   "last_login_at",
 ]);
 
-export const userById = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("users").selectAll().where("id", "=", p.id),
-);
+export const userById = rowBy("users", ["id"]);
 
-export const userByEmailKey = statement<{ email_key: string }>()((db, p) =>
-  db.selectFrom("users").selectAll().where("email_key", "=", p.email_key),
-);
+export const userByEmailKey = rowBy("users", ["email_key"]);
 
 /** Makes other transactions that lock the same person wait until this one ends. */
 export const lockUser = statement<{ id: string }>()((db, p) =>

@@ -1,7 +1,6 @@
 // Workspaces.
-import { insertRow } from "../engine/rows.ts";
-import { columns, statement } from "../engine/statement.ts";
-import type { WorkspaceRow } from "../schema/tables.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { statement } from "../engine/statement.ts";
 
 export const insertWorkspace = insertRow("workspaces", [
   "id",
@@ -16,17 +15,12 @@ export const insertWorkspace = insertRow("workspaces", [
   "created_by",
 ]);
 
-export const workspaceById = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("workspaces").selectAll().where("id", "=", p.id),
-);
+export const workspaceById = rowBy("workspaces", ["id"]);
 
-export const updateWorkspace = statement<
-  Pick<WorkspaceRow, "id" | "name" | "billing_email" | "embed_origins" | "updated_at">
->()((db, p) =>
-  db
-    .updateTable("workspaces")
-    .set(columns(p, ["name", "billing_email", "embed_origins", "updated_at"]))
-    .where("id", "=", p.id),
+export const updateWorkspace = updateRow(
+  "workspaces",
+  ["id"],
+  ["name", "billing_email", "embed_origins", "updated_at"],
 );
 
 type TenantCount = "tenant_count" | "test_tenant_count";
