@@ -98,7 +98,7 @@ describe.runIf(backends.includes("postgres"))("a credential that another process
     const other = await logIn(a, t.owner.email);
     const hold = Promise.withResolvers<void>();
     const ending = record(a.app.services, async (tx) => {
-      await revokeSessionRow.run(tx, { id: other.session_id, now: a.clock.now() });
+      await revokeSessionRow.run(tx, { id: other.session_id, revoked_at: a.clock.now() });
       await hold.promise;
     });
     const blocked = async (): Promise<boolean> => (await a.sql(WAITING)).length > 0;

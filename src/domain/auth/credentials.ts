@@ -93,7 +93,9 @@ function resolveSecretKey(
     if (!row || !actor) throw fail("invalid_key");
     if (actor.hasExpired) return actor;
     const { id, workspace_id } = actor;
-    touch(services, actor, row.last_used_at ?? 0, (tx) => touchSecretKey.run(tx, { workspace_id, id, now }));
+    touch(services, actor, row.last_used_at ?? 0, (tx) =>
+      touchSecretKey.run(tx, { workspace_id, id, last_used_at: now }),
+    );
     return actor;
   };
   return found instanceof Promise ? found.then(toActor) : toActor(found);

@@ -58,7 +58,7 @@ export async function consumeReset(ctx: Ctx<AnonymousActor>, input: ResetConsume
     await liveToken(ctx, tx, input.token, "password_reset");
     const now = services.clock.now();
     await endTokens.run(tx, { user_id, purpose: "password_reset", now });
-    await setPassword.run(tx, { id: user_id, password_phc, now });
+    await setPassword.run(tx, { id: user_id, password_phc, updated_at: now });
     const verified = await verifyAddress(tx, user_id, now);
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id, except: "", now });
     await clearAllLoginFailures.run(tx, { address_key: throttleKey(services, email_key) });

@@ -84,7 +84,7 @@ async function openSession(ctx: Ctx<AnonymousActor>, user: UserRow, input: LogIn
       await insertSession.run(tx, row);
       await trimEndedSessions.run(tx, { user_id: user.id, now: row.created_at, ...ENDED_SESSIONS });
       const last_workspace_id = row.active_workspace_id ?? current.last_workspace_id;
-      await recordLogin.run(tx, { id: user.id, last_workspace_id, password_phc, now: row.created_at });
+      await recordLogin.run(tx, { id: user.id, last_workspace_id, password_phc, last_login_at: row.created_at });
       await attempt.succeeded(tx);
       const person = { ...current, last_login_at: row.created_at };
       return { value: viewLogin(row, minted.text, person, memberships), events: [sessionCreated(row), ...ended] };
@@ -148,7 +148,7 @@ function chooseWorkspace(memberships: Membership[], requested: string | undefine
 async function endOldestSessions(tx: Tx, user_id: string, now: number): Promise<Event[]> {
   const live = await liveSessions.all(tx, { user_id, now });
   const surplus = live.slice(SESSIONS_MAX - 1);
-  for (const { id } of surplus) await revokeSessionRow.run(tx, { id, now });
+  for (const { id } of surplus) await revokeSessionRow.run(tx, { id, revoked_at: now });
   return surplus.map((session) => sessionRevoked(session, "too many sessions"));
 }
 
@@ -171,7 +171,7 @@ export async function revokeSession(ctx: Ctx<SessionActor>, id: string) {
     const now = services.clock.now();
     const row = await liveSessionById.first(tx, { id, user_id: actor.user_id, now });
     if (!row) throw fail("session_not_found");
-    await revokeSessionRow.run(tx, { id, now });
+    await revokeSessionRow.run(tx, { id, revoked_at: now });
     return { value: row, events: [sessionRevoked(row, id === actor.id ? "logged out" : "ended by its person")] };
   });
   services.log.info("session ended", { user_id: actor.user_id, session: ended.display_prefix, ...ctx.from });
@@ -195,6 +195,6 @@ export async function switchWorkspace(ctx: Ctx<SessionActor>, workspace_id: stri
 
 /** Makes a workspace active in this session, and the default of the next login. */
 export async function enterWorkspace(tx: Tx, actor: SessionActor, workspace_id: string): Promise<void> {
-  await setActiveWorkspace.run(tx, { id: actor.id, workspace_id });
-  await setLastWorkspace.run(tx, { id: actor.user_id, workspace_id });
+  await setActiveWorkspace.run(tx, { id: actor.id, active_workspace_id: workspace_id });
+  await setLastWorkspace.run(tx, { id: actor.user_id, last_workspace_id: workspace_id });
 }

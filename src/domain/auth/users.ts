@@ -178,7 +178,7 @@ export function renameMe(ctx: Ctx<SessionActor>, name: string | null) {
     const row = await liveUser(tx, actor.user_id);
     if (row.name === name) return unchanged(viewUser(row));
     const now = services.clock.now();
-    await renameUser.run(tx, { id: row.id, name, now });
+    await renameUser.run(tx, { id: row.id, name, updated_at: now });
     // A name in the audit chain could never be erased, so only the fact of the change is recorded.
     const payload = { name: { changed: true } };
     return {
@@ -204,7 +204,7 @@ export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChan
     const current = await liveUser(tx, user.id);
     if (current.password_phc !== phc) throw fail("wrong_current_password");
     const now = services.clock.now();
-    await setPassword.run(tx, { id: user.id, password_phc, now });
+    await setPassword.run(tx, { id: user.id, password_phc, updated_at: now });
     await endTokens.run(tx, { user_id: user.id, purpose: "password_reset", now });
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id: user.id, except: actor.id, now });
     await queueMail(services, tx, user.email, passwordChangedMail(services));

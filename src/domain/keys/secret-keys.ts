@@ -227,7 +227,12 @@ async function endOwnOverlap(tx: Tx, { workspace_id, id, rotated_from }: SecretK
 }
 
 async function revokeRow(tx: Tx, row: SecretKeyRow, now: number, reason: string | null): Promise<SecretKeyRow> {
-  await revokeSecretKeyRow.run(tx, { workspace_id: row.workspace_id, id: row.id, now, reason });
+  await revokeSecretKeyRow.run(tx, {
+    workspace_id: row.workspace_id,
+    id: row.id,
+    revoked_at: now,
+    revoked_reason: reason,
+  });
   return { ...row, revoked_at: now, revoked_reason: reason };
 }
 

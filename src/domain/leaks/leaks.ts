@@ -123,7 +123,7 @@ async function stopSession(ctx: Scanner, lookup_hash: string): Promise<boolean> 
     const row = await sessionByHash.first(tx, { lookup_hash });
     if (!row || row.revoked_at !== null || Math.min(row.expires_at, row.absolute_expires_at) <= now)
       return unchanged(null);
-    await revokeSessionRow.run(tx, { id: row.id, now });
+    await revokeSessionRow.run(tx, { id: row.id, revoked_at: now });
     return { value: null, events: [sessionRevoked(row, "reported as leaked")] };
   });
   logLeak(ctx, "session", { user_id: found.user_id, id: found.id });

@@ -29,6 +29,6 @@ export async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<L
 /** Returns the event to record. */
 export async function endInvite(tx: Tx, row: WorkspaceInviteRow, now: number): Promise<Event> {
   const { workspace_id, id, email, role } = row;
-  await markInviteRevoked.run(tx, { workspace_id, id, now });
+  await markInviteRevoked.run(tx, { workspace_id, id, revoked_at: now });
   return { action: "workspace_invite.revoked", target_id: id, payload: { email, role } };
 }

@@ -145,7 +145,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
       await endSetupLinks(services, tx);
     }
     await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
-    await markInviteAccepted.run(tx, { workspace_id, id: invite.id, now });
+    await markInviteAccepted.run(tx, { workspace_id, id: invite.id, accepted_at: now });
     const active = actor.workspace_id === null;
     if (active) await enterWorkspace(tx, actor, workspace_id);
     const payload = { role, email: user.email, invited_to: invite.email };

@@ -55,7 +55,7 @@ export function leftBehindField(left: Left) {
 }
 
 export async function revokeInvites(tx: Tx, invites: readonly WorkspaceInviteRow[], now: number): Promise<Event[]> {
-  for (const { workspace_id, id } of invites) await markInviteRevoked.run(tx, { workspace_id, id, now });
+  for (const { workspace_id, id } of invites) await markInviteRevoked.run(tx, { workspace_id, id, revoked_at: now });
   return invites.map(({ id, email, role }) => ({
     action: "workspace_invite.revoked",
     target_id: id,

@@ -53,7 +53,7 @@ export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) 
       await endSetupLinks(services, tx);
     }
     const now = services.clock.now();
-    await setRole.run(tx, { workspace_id, user_id, role, now });
+    await setRole.run(tx, { workspace_id, user_id, role, updated_at: now });
     const payload = { role: { old: row.role, new: role } };
     const left = row.role === "owner" ? leftBehindField(await leftBehind(tx, { workspace_id, user_id, now })) : {};
     return {

@@ -140,7 +140,7 @@ async function writeFirstRecords(tx: Tx, records: FirstRecords, owner: FirstOwne
   await insertWorkspace.run(tx, workspace);
   await insertMembership.run(tx, { workspace_id, user_id: user.id, role: "owner", created_at: now, updated_at: now });
   await insertSession.run(tx, session);
-  await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, now });
+  await recordLogin.run(tx, { id: user.id, last_workspace_id: workspace_id, password_phc, last_login_at: now });
   await insertSecretKey.run(tx, secretKey);
   await insertProject.run(tx, project);
   await reserveSlot(ctx, tx, tenant);
@@ -186,7 +186,7 @@ async function writeOwner(
     await insertUser.run(tx, user);
     return [userCreated(user_id), emailVerified(user_id)];
   }
-  await setPassword.run(tx, { id: user_id, password_phc, now });
+  await setPassword.run(tx, { id: user_id, password_phc, updated_at: now });
   await endTokens.run(tx, { user_id, purpose: "password_reset", now });
   await clearAllLoginFailures.run(tx, { address_key: throttleKey(services, user.email_key) });
   const verified = await verifyAddress(tx, user_id, now);

@@ -1,6 +1,6 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
 import { pageAfter, type PageKey } from "./page.ts";
-import { insertRow, rowBy } from "../engine/rows.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
@@ -68,21 +68,9 @@ export const pendingInvitesBy = statement<{ workspace_id: string; user_id: strin
       .limit(p.limit),
 );
 
-export const markInviteAccepted = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("workspace_invites")
-    .set({ accepted_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const markInviteAccepted = updateRow("workspace_invites", ["id", "workspace_id"], ["accepted_at"]);
 
-export const markInviteRevoked = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("workspace_invites")
-    .set({ revoked_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const markInviteRevoked = updateRow("workspace_invites", ["id", "workspace_id"], ["revoked_at"]);
 
 /** Newest first, in every state. Returns one row more than the limit if there are more. */
 export function listInvites(

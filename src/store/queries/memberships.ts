@@ -1,8 +1,7 @@
 // Memberships: which person has which role in which workspace.
 import { sql } from "kysely";
-import { insertRow, rowBy } from "../engine/rows.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { countRows, statement } from "../engine/statement.ts";
-import type { Role } from "../schema/tables.ts";
 
 type Pair = { workspace_id: string; user_id: string };
 
@@ -77,13 +76,7 @@ export const countOwnedBy = statement<{ user_id: string; except: string }>()((db
   return db.selectFrom(created.union(joined).as("owned")).select(countRows).where("id", "!=", p.except);
 });
 
-export const setRole = statement<Pair & { role: Role; now: number }>()((db, p) =>
-  db
-    .updateTable("memberships")
-    .set({ role: p.role, updated_at: p.now })
-    .where("workspace_id", "=", p.workspace_id)
-    .where("user_id", "=", p.user_id),
-);
+export const setRole = updateRow("memberships", ["workspace_id", "user_id"], ["role", "updated_at"]);
 
 export const deleteMembership = statement<Pair>()((db, p) =>
   db.deleteFrom("memberships").where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),

@@ -191,14 +191,7 @@ export const inheritKeyCreator = statement<{ workspace_id: string; id: string; f
 
 export const shortenSecretKey = updateRow("secret_keys", ["id", "workspace_id"], ["expires_at"]);
 
-export const revokeSecretKeyRow = statement<{ workspace_id: string; id: string; now: number; reason: string | null }>()(
-  (db, p) =>
-    db
-      .updateTable("secret_keys")
-      .set({ revoked_at: p.now, revoked_reason: p.reason })
-      .where("id", "=", p.id)
-      .where("workspace_id", "=", p.workspace_id),
-);
+export const revokeSecretKeyRow = updateRow("secret_keys", ["id", "workspace_id"], ["revoked_at", "revoked_reason"]);
 
 type RevokedKeys = { workspace_id: string; ids: readonly string[]; now: number; reason: string };
 
@@ -212,13 +205,7 @@ export async function revokeSecretKeyRows(tx: Tx, { workspace_id, ids, now, reas
   await tx.run(query);
 }
 
-export const touchSecretKey = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("secret_keys")
-    .set({ last_used_at: p.now })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const touchSecretKey = updateRow("secret_keys", ["id", "workspace_id"], ["last_used_at"]);
 
 export function listSecretKeys(
   on: Reader,

@@ -2,7 +2,7 @@
 // still resolves to the person but to no workspace.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { insertRow } from "../engine/rows.ts";
+import { insertRow, updateRow } from "../engine/rows.ts";
 import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
@@ -84,9 +84,7 @@ export const touchSession = statement<Pick<SessionRow, "id" | "last_seen_at" | "
     .where("revoked_at", "is", null),
 );
 
-export const revokeSessionRow = statement<{ id: string; now: number }>()((db, p) =>
-  db.updateTable("sessions").set({ revoked_at: p.now }).where("id", "=", p.id),
-);
+export const revokeSessionRow = updateRow("sessions", ["id"], ["revoked_at"]);
 
 /** Revokes a person's sessions except one ("" for none). Returns their number. */
 export const revokeSessionsOf = statement<Live & { except: string }>()((db, p) =>
@@ -100,9 +98,7 @@ export const revokeSessionsOf = statement<Live & { except: string }>()((db, p) =
     .where("absolute_expires_at", ">", p.now),
 );
 
-export const setActiveWorkspace = statement<{ id: string; workspace_id: string }>()((db, p) =>
-  db.updateTable("sessions").set({ active_workspace_id: p.workspace_id }).where("id", "=", p.id),
-);
+export const setActiveWorkspace = updateRow("sessions", ["id"], ["active_workspace_id"]);
 
 export const leaveWorkspace = statement<{ user_id: string; workspace_id: string }>()((db, p) =>
   db

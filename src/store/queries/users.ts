@@ -1,6 +1,6 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
 import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
-import { insertRow, rowBy } from "../engine/rows.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { UserRow } from "../schema/tables.ts";
@@ -31,13 +31,9 @@ export const lockUser = statement<{ id: string }>()((db, p) =>
     .where("id", "=", p.id),
 );
 
-export const renameUser = statement<{ id: string; name: string | null; now: number }>()((db, p) =>
-  db.updateTable("users").set({ name: p.name, updated_at: p.now }).where("id", "=", p.id),
-);
+export const renameUser = updateRow("users", ["id"], ["name", "updated_at"]);
 
-export const setPassword = statement<{ id: string; password_phc: string; now: number }>()((db, p) =>
-  db.updateTable("users").set({ password_phc: p.password_phc, updated_at: p.now }).where("id", "=", p.id),
-);
+export const setPassword = updateRow("users", ["id"], ["password_phc", "updated_at"]);
 
 /** Changes no row if the address is verified already. */
 export const markVerified = statement<{ id: string; now: number }>()((db, p) =>
@@ -48,17 +44,9 @@ export const markVerified = statement<{ id: string; now: number }>()((db, p) =>
     .where("email_verified_at", "is", null),
 );
 
-export const recordLogin = statement<Pick<UserRow, "id" | "last_workspace_id" | "password_phc"> & { now: number }>()(
-  (db, p) =>
-    db
-      .updateTable("users")
-      .set({ last_login_at: p.now, last_workspace_id: p.last_workspace_id, password_phc: p.password_phc })
-      .where("id", "=", p.id),
-);
+export const recordLogin = updateRow("users", ["id"], ["last_login_at", "last_workspace_id", "password_phc"]);
 
-export const setLastWorkspace = statement<{ id: string; workspace_id: string }>()((db, p) =>
-  db.updateTable("users").set({ last_workspace_id: p.workspace_id }).where("id", "=", p.id),
-);
+export const setLastWorkspace = updateRow("users", ["id"], ["last_workspace_id"]);
 
 /** For a short list of ids. */
 export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
