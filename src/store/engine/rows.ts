@@ -44,3 +44,31 @@ export function rowBy(table: string, key: readonly string[]): Statement<never, u
     return key.reduce((query, name) => query.where(name, "=", p[name]!), rows);
   });
 }
+
+/**
+ * `upsertRow("unregistered_nodes", ["project_id", "scope"], ["nodes", "last_seen_at"])`: inserts a row, or sets the
+ * latter columns of the one with this key. `kept`: columns that are only inserted.
+ */
+export function upsertRow<T extends Table, C extends Column<T>>(
+  table: T,
+  key: readonly C[],
+  names: readonly C[],
+  kept?: readonly C[],
+): Statement<Pick<Tables[T], C>, unknown>;
+export function upsertRow(
+  table: string,
+  key: readonly string[],
+  names: readonly string[],
+  kept: readonly string[] = [],
+): Statement<never, unknown> {
+  return statement<Cells>()((db, p) =>
+    ofAnyTable(db)
+      .insertInto(table)
+      .values(columns(p, [...key, ...names, ...kept]))
+      .onConflict((oc) =>
+        oc
+          .columns(key)
+          .doUpdateSet((eb) => Object.fromEntries(names.map((name) => [name, eb.ref(`excluded.${name}`)]))),
+      ),
+  );
+}

@@ -1,27 +1,14 @@
 // Marks of the last verification of each long audit chain.
-import { rowBy } from "../engine/rows.ts";
-import { columns, countRows, statement } from "../engine/statement.ts";
-import type { AuditMarkRow } from "../schema/tables.ts";
+import { rowBy, upsertRow } from "../engine/rows.ts";
+import { countRows, statement } from "../engine/statement.ts";
 
 export const markOf = rowBy("audit_marks", ["workspace_id"]);
 
-export const saveMark = statement<AuditMarkRow>()((db, p) => {
-  const found = columns(p, ["seq", "hash", "frontier", "verified_at", "broken_seq", "reason", "signature"]);
-  return db
-    .insertInto("audit_marks")
-    .values({ workspace_id: p.workspace_id, ...found })
-    .onConflict((oc) =>
-      oc.column("workspace_id").doUpdateSet((eb) => ({
-        seq: eb.ref("excluded.seq"),
-        hash: eb.ref("excluded.hash"),
-        frontier: eb.ref("excluded.frontier"),
-        verified_at: eb.ref("excluded.verified_at"),
-        broken_seq: eb.ref("excluded.broken_seq"),
-        reason: eb.ref("excluded.reason"),
-        signature: eb.ref("excluded.signature"),
-      })),
-    );
-});
+export const saveMark = upsertRow(
+  "audit_marks",
+  ["workspace_id"],
+  ["seq", "hash", "frontier", "verified_at", "broken_seq", "reason", "signature"],
+);
 
 /** Long chains whose last verification found an altered or missing row. */
 export const countBrokenChains = statement<Record<string, never>>()((db) =>

@@ -3,10 +3,11 @@ import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { isIn, isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
-import { columns, compileQuery, countRows, statement } from "../engine/statement.ts";
+import { upsertRow } from "../engine/rows.ts";
+import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import type { EnvScope, PolicyNodeRow, UnregisteredNodesRow } from "../schema/tables.ts";
+import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
 
@@ -38,22 +39,11 @@ export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
 }
 
 /** `first_seen_at` is that of the first registration. */
-export const upsertNode = statement<Omit<PolicyNodeRow, "degraded_at">>()((db, p) =>
-  db
-    .insertInto("policy_nodes")
-    .values({
-      ...columns(p, ["project_id", "node_id", "env_scope", "version", "last_seen_at"]),
-      ...columns(p, ["caps", "full_power", "sdk", "first_seen_at"]),
-    })
-    .onConflict((on) =>
-      on.columns(["project_id", "node_id", "env_scope"]).doUpdateSet((eb) => ({
-        version: eb.ref("excluded.version"),
-        last_seen_at: eb.ref("excluded.last_seen_at"),
-        caps: eb.ref("excluded.caps"),
-        full_power: eb.ref("excluded.full_power"),
-        sdk: eb.ref("excluded.sdk"),
-      })),
-    ),
+export const upsertNode = upsertRow(
+  "policy_nodes",
+  ["project_id", "node_id", "env_scope"],
+  ["version", "last_seen_at", "caps", "full_power", "sdk"],
+  ["first_seen_at"],
 );
 
 export type DegradedNode = NodeKey & { at: number; unlessAfter: number };
@@ -238,16 +228,7 @@ export const silentNodes = statement<NodeScopes & { seenBefore: number; limit: n
     .limit(p.limit),
 );
 
-export const noteUnregistered = statement<UnregisteredNodesRow>()((db, p) =>
-  db
-    .insertInto("unregistered_nodes")
-    .values(columns(p, ["project_id", "scope", "nodes", "last_seen_at"]))
-    .onConflict((on) =>
-      on
-        .columns(["project_id", "scope"])
-        .doUpdateSet((eb) => ({ nodes: eb.ref("excluded.nodes"), last_seen_at: eb.ref("excluded.last_seen_at") })),
-    ),
-);
+export const noteUnregistered = upsertRow("unregistered_nodes", ["project_id", "scope"], ["nodes", "last_seen_at"]);
 
 /** `ids`: projects, as JSON. */
 export const unregisteredNodes = statement<{ ids: string; seenAfter: number }>()((db, p, dialect) =>

@@ -2,9 +2,9 @@
 // decides.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { rowBy, updateRow } from "../engine/rows.ts";
+import { rowBy, updateRow, upsertRow } from "../engine/rows.ts";
 import { columns, statement } from "../engine/statement.ts";
-import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow, QuotaProcessRow } from "../schema/tables.ts";
+import type { BalanceKey, QuotaBalanceRow } from "../schema/tables.ts";
 
 const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
 
@@ -31,27 +31,13 @@ export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
 
 export const updateBalance = updateRow("quota_balances", KEY, ["period_start", "taken", "from_amount", "used_at"]);
 
-export const putHolding = statement<QuotaHoldingRow>()((db, p) =>
-  db
-    .insertInto("quota_holdings")
-    .values(columns(p, [...KEY, "process_id", "period_start", "unspent", "held", "granted", "expires_at"]))
-    .onConflict((oc) =>
-      oc.columns([...KEY, "process_id"]).doUpdateSet((eb) => ({
-        period_start: eb.ref("excluded.period_start"),
-        unspent: eb.ref("excluded.unspent"),
-        held: eb.ref("excluded.held"),
-        granted: eb.ref("excluded.granted"),
-        expires_at: eb.ref("excluded.expires_at"),
-      })),
-    ),
+export const putHolding = upsertRow(
+  "quota_holdings",
+  [...KEY, "process_id"],
+  ["period_start", "unspent", "held", "granted", "expires_at"],
 );
 
-export const putProcess = statement<QuotaProcessRow>()((db, p) =>
-  db
-    .insertInto("quota_processes")
-    .values(columns(p, ["process_id", "expires_at"]))
-    .onConflict((oc) => oc.column("process_id").doUpdateSet((eb) => ({ expires_at: eb.ref("excluded.expires_at") }))),
-);
+export const putProcess = upsertRow("quota_processes", ["process_id"], ["expires_at"]);
 
 /** What the other processes hold of a balance, as far as they live. */
 export const heldByOthers = statement<BalanceKey & { process_id: string; now: number }>()((db, p) =>
