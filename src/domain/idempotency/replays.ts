@@ -73,5 +73,7 @@ export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unkn
 }
 
 export function reapReplays(services: { readonly store: Store; readonly clock: Clock }): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => reapIdempotencyReplays.run(tx, { now: services.clock.now(), limit }));
+  return deleteInPieces(services, (tx, limit) =>
+    reapIdempotencyReplays.run(tx, { before: services.clock.now(), limit }),
+  );
 }

@@ -143,5 +143,5 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
 }
 
 export function reapSavedCounters(services: Services): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { now: services.clock.steady(), limit }));
+  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { before: services.clock.steady(), limit }));
 }

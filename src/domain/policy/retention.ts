@@ -12,8 +12,8 @@ import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 const PROJECTS_PER_PAGE = 200;
 
 export async function reapSilentNodes(services: Services): Promise<number> {
-  const seenBefore = Math.min(services.clock.now() - NODE_RETENTION_MS, await liveSince(services));
-  return deleteInPieces(services, (tx, limit) => reapNodes.run(tx, { seenBefore, limit }));
+  const before = Math.min(services.clock.now() - NODE_RETENTION_MS, await liveSince(services));
+  return deleteInPieces(services, (tx, limit) => reapNodes.run(tx, { before, limit }));
 }
 
 /** Transactions for each project with outdated versions; other projects cost one point read. */

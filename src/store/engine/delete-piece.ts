@@ -5,8 +5,8 @@ import type { Tables } from "../schema/tables.ts";
 import { statement, type Params, type Statement } from "./statement.ts";
 
 /**
- * Declares a delete of at most `limit` rows: `deletePiece<{ before: number }>()("sessions", ["id"], (p) =>
- * sql`expires_at < ${p.before}`)`. `key` is the primary key. A row that is renewed after it was found is spared by the
+ * Declares a delete of at most `limit` rows: `deletePiece<{ state: string }>()("outbox", ["id"], (p) =>
+ * sql`state = ${p.state}`)`. `key` is the primary key. A row that is renewed after it was found is spared by the
  * second condition.
  */
 export function deletePiece<P extends Record<string, unknown>>() {
@@ -23,4 +23,15 @@ export function deletePiece<P extends Record<string, unknown>>() {
       const query = sql`delete from ${sql.table(table)} where (${columns}) in (${piece}) and ${due}`;
       return { compile: () => query.compile(db) };
     });
+}
+
+/** Declares a delete of old rows: `deleteWhere("sessions", ["id"], "expires_at", "<")` compares with `before`. */
+export function deleteWhere<T extends keyof Tables>(
+  table: T,
+  key: readonly (keyof Tables[T] & string)[],
+  column: keyof Tables[T] & string,
+  operator: "<" | "<=",
+): Statement<{ before: number; limit: number }, unknown> {
+  const isBelow = operator === "<" ? sql`<` : sql`<=`;
+  return deletePiece<{ before: number }>()(table, key, (p) => sql`${sql.ref(column)} ${isBelow} ${p.before}`);
 }

@@ -1,7 +1,6 @@
 // Idempotency replays: stored responses of our own POST endpoints. The table keeps its first name, kept_answers.
-import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { upsertRow } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 
 export const replayByKey = statement<{ key_hash: string; now: number }>()((db, p) =>
@@ -14,8 +13,4 @@ export const insertReplay = upsertRow(
   ["fingerprint", "status", "sealed_body", "created_at", "expires_at"],
 );
 
-export const reapIdempotencyReplays = deletePiece<{ now: number }>()(
-  "kept_answers",
-  ["key_hash"],
-  (p) => sql`expires_at <= ${p.now}`,
-);
+export const reapIdempotencyReplays = deleteWhere("kept_answers", ["key_hash"], "expires_at", "<=");

@@ -1,9 +1,9 @@
 // Unused keys: what is known of each key's use, of the reports that this knowledge rests on, and of earlier
 // revocations.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { columns, compileQuery, statement } from "../engine/statement.ts";
 import type { AdditiveUpsert, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
@@ -125,11 +125,7 @@ export const telemetryDayUpsert: AdditiveUpsert<TelemetryDayRow> = {
   write: writeTelemetryDays,
 };
 
-export const reapTelemetryDays = deletePiece<{ before: number }>()(
-  "telemetry_days",
-  ["project_id", "env", "day"],
-  (p) => sql`day < ${p.before}`,
-);
+export const reapTelemetryDays = deleteWhere("telemetry_days", ["project_id", "env", "day"], "day", "<");
 
 export const insertIdleRevocation = statement<IdleRevocationRow>()((db, p) =>
   db
@@ -154,8 +150,4 @@ export const idleRevocationsSince = statement<{ project_id: string; since: numbe
     .where("revoked_at", ">", p.since),
 );
 
-export const reapIdleRevocations = deletePiece<{ before: number }>()(
-  "idle_revocations",
-  ["project_id", "revoked_at"],
-  (p) => sql`revoked_at <= ${p.before}`,
-);
+export const reapIdleRevocations = deleteWhere("idle_revocations", ["project_id", "revoked_at"], "revoked_at", "<=");

@@ -1,8 +1,8 @@
 // Ingest: the budget per workspace and minute, receipts by body hash, and which ids belong to a workspace.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
@@ -95,11 +95,7 @@ export const batchReceipt = statement<{ workspace_id: string; body_hash: string 
     .where("body_hash", "=", p.body_hash),
 );
 
-export const reapBatches = deletePiece<{ before: number }>()(
-  "ingest_batches",
-  ["workspace_id", "body_hash"],
-  (p) => sql`created_at <= ${p.before}`,
-);
+export const reapBatches = deleteWhere("ingest_batches", ["workspace_id", "body_hash"], "created_at", "<=");
 
 export type KnownKey = {
   id: string;

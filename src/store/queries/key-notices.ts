@@ -1,6 +1,6 @@
 // Notices of keys that are about to end: what was reported, and when a workspace got its digest.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
+import { deletePiece, deleteWhere } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
@@ -73,8 +73,4 @@ export function deleteNotices(tx: Tx, key_ids: readonly string[]): Promise<numbe
   );
 }
 
-export const reapDigests = deletePiece<{ before: number }>()(
-  "key_digests",
-  ["workspace_id", "day"],
-  (p) => sql`day < ${p.before}`,
-);
+export const reapDigests = deleteWhere("key_digests", ["workspace_id", "day"], "day", "<");

@@ -1,7 +1,7 @@
 // State of the login throttle: consecutive failures, and networks with a recent success. Keys are HMACs of address and
 // network, so addresses with and without an account leave the same rows.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
+import { deletePiece, deleteWhere } from "../engine/delete-piece.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Query, Reader } from "../engine/tx.ts";
 
@@ -56,11 +56,7 @@ export const recordLoginNetwork = statement<{ address_key: string; network_key: 
     .onConflict((oc) => oc.columns(["address_key", "network_key"]).doUpdateSet({ succeeded_at: p.now })),
 );
 
-export const reapLoginNetworks = deletePiece<{ before: number }>()(
-  "login_networks",
-  ["address_key", "network_key"],
-  (p) => sql`succeeded_at < ${p.before}`,
-);
+export const reapLoginNetworks = deleteWhere("login_networks", ["address_key", "network_key"], "succeeded_at", "<");
 
 /** Rows with up to `most` consecutive failures, so that those that have disabled login stay. */
 export const reapLoginFailures = deletePiece<{ before: number; most: number }>()(

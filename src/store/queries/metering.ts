@@ -1,9 +1,9 @@
 // The push of usage: which hours have changed, and which parts of them were sent. A part is written before it is sent
 // and never changes, so that sending it again repeats the same id and values.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { MeteredHourRow } from "../schema/tables.ts";
@@ -185,14 +185,6 @@ export const unsettledState = statement<RefusedRange>()((db, p) =>
     .where("refused", "<", p.below),
 );
 
-export const reapMeteredHours = deletePiece<{ before: number }>()(
-  "metered_hours",
-  ["hour", "group_id"],
-  (p) => sql`hour < ${p.before}`,
-);
+export const reapMeteredHours = deleteWhere("metered_hours", ["hour", "group_id"], "hour", "<");
 
-export const reapUsageHours = deletePiece<{ before: number }>()(
-  "usage_hours",
-  ["hour", "workspace_id"],
-  (p) => sql`hour < ${p.before}`,
-);
+export const reapUsageHours = deleteWhere("usage_hours", ["hour", "workspace_id"], "hour", "<");

@@ -1,9 +1,9 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { isIn, isInJson } from "./id-lists.ts";
 import { notRevoked } from "./keys.ts";
 import { upsertRow } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -250,8 +250,4 @@ export const unregisteredOf = statement<{ workspace_id: string; seenAfter: numbe
     .where("u.last_seen_at", ">", p.seenAfter),
 );
 
-export const reapNodes = deletePiece<{ seenBefore: number }>()(
-  "policy_nodes",
-  ["project_id", "node_id", "env_scope"],
-  (p) => sql`last_seen_at < ${p.seenBefore}`,
-);
+export const reapNodes = deleteWhere("policy_nodes", ["project_id", "node_id", "env_scope"], "last_seen_at", "<");

@@ -1,7 +1,6 @@
 // One-time tokens for email verification and password reset. Only their hashes are stored.
-import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { insertRow, rowBy } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { TokenPurpose } from "../schema/tables.ts";
 
@@ -27,8 +26,4 @@ export const endTokens = statement<{ user_id: string; purpose: TokenPurpose; now
     .where("ended_at", "is", null),
 );
 
-export const reapTokens = deletePiece<{ before: number }>()(
-  "one_time_tokens",
-  ["token_hash"],
-  (p) => sql`expires_at < ${p.before}`,
-);
+export const reapTokens = deleteWhere("one_time_tokens", ["token_hash"], "expires_at", "<");

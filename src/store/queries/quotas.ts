@@ -1,8 +1,8 @@
 // Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read
 // decides.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { rowBy, updateRow, upsertRow } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { columns, statement } from "../engine/statement.ts";
 import type { BalanceKey, QuotaBalanceRow } from "../schema/tables.ts";
 
@@ -59,17 +59,9 @@ export const heldByOthers = statement<BalanceKey & { process_id: string; now: nu
     }),
 );
 
-export const reapHoldings = deletePiece<{ before: number }>()(
-  "quota_holdings",
-  ["subject_id", "env", "quota_id", "calendar", "process_id"],
-  (p) => sql`expires_at <= ${p.before}`,
-);
+export const reapHoldings = deleteWhere("quota_holdings", [...KEY, "process_id"], "expires_at", "<=");
 
-export const reapProcesses = deletePiece<{ before: number }>()(
-  "quota_processes",
-  ["process_id"],
-  (p) => sql`expires_at <= ${p.before}`,
-);
+export const reapProcesses = deleteWhere("quota_processes", ["process_id"], "expires_at", "<=");
 
 /** Balances that were last used before a time, and may have no definition any more. */
 export const unusedBalances = statement<{ before: number; limit: number }>()((db, p) =>

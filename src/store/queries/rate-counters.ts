@@ -1,7 +1,6 @@
 // Saved counters of the in-process counter store, so that limits survive a restart.
-import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { RateCounterRow } from "../schema/tables.ts";
 
@@ -28,4 +27,4 @@ export const countersAfter = statement<{ key: string; now: number; limit: number
     .limit(p.limit),
 );
 
-export const reapCounters = deletePiece<{ now: number }>()("rate_counters", ["key"], (p) => sql`lapses_at <= ${p.now}`);
+export const reapCounters = deleteWhere("rate_counters", ["key"], "lapses_at", "<=");

@@ -1,10 +1,10 @@
 // Usage series: the journal of counted batches, and the rollups that it is added to. Rollups are read, added to and
 // written back, so a writer takes the lock first: for a moment there can be two processes that write.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
 import { insertRow } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { UsageGroup, UsageGroupRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
@@ -76,11 +76,7 @@ export const saveSeenNames = statement<UsageSeenRow>()((db, p) =>
     .onConflict((oc) => oc.columns(["workspace_id", "scope", "start"]).doUpdateSet({ names: p.names })),
 );
 
-export const reapSeenNames = deletePiece<{ before: number }>()(
-  "usage_seen",
-  ["workspace_id", "scope", "start"],
-  (p) => sql`start < ${p.before}`,
-);
+export const reapSeenNames = deleteWhere("usage_seen", ["workspace_id", "scope", "start"], "start", "<");
 
 const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];
 

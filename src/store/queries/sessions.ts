@@ -1,8 +1,7 @@
 // Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session
 // still resolves to the person but to no workspace.
-import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { insertRow, updateRow } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
 
@@ -109,7 +108,7 @@ export const leaveWorkspace = statement<{ user_id: string; workspace_id: string 
 );
 
 /** A session expires no later than at its absolute end. */
-export const reapSessions = deletePiece<{ before: number }>()("sessions", ["id"], (p) => sql`expires_at < ${p.before}`);
+export const reapSessions = deleteWhere("sessions", ["id"], "expires_at", "<");
 
 /** Deletes a person's ended sessions except the newest. */
 export const trimEndedSessions = statement<{ user_id: string; now: number; keep: number; limit: number }>()((db, p) =>

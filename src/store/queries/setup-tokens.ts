@@ -1,7 +1,6 @@
 // Setup tokens, with which the first owner claims an instance. Only their hashes are stored.
-import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
 import { insertRow, rowBy } from "../engine/rows.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 
 export const insertSetupToken = insertRow("setup_tokens", ["token_hash", "created_at", "expires_at", "ended_at"]);
@@ -31,8 +30,4 @@ export const endSetupTokens = statement<{ now: number; kept: number }>()((db, p)
 );
 
 /** An ended token is expired within the hour, so this removes ended ones too. */
-export const reapSetupTokens = deletePiece<{ before: number }>()(
-  "setup_tokens",
-  ["token_hash"],
-  (p) => sql`expires_at < ${p.before}`,
-);
+export const reapSetupTokens = deleteWhere("setup_tokens", ["token_hash"], "expires_at", "<");

@@ -1,6 +1,6 @@
 // Bytes written by each environment of a workspace on a UTC day.
 import { sql } from "kysely";
-import { deletePiece } from "../engine/delete-piece.ts";
+import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { WrittenBytesRow } from "../schema/tables.ts";
 
@@ -21,8 +21,4 @@ export const writtenSince = statement<{ day: number }>()((db, p) =>
   db.selectFrom("written_bytes").selectAll().where("day", ">=", p.day),
 );
 
-export const reapWrittenBytes = deletePiece<{ before: number }>()(
-  "written_bytes",
-  ["workspace_id", "env", "day"],
-  (p) => sql`day < ${p.before}`,
-);
+export const reapWrittenBytes = deleteWhere("written_bytes", ["workspace_id", "env", "day"], "day", "<");
