@@ -130,6 +130,9 @@ export function firstLagging(
   seenAfter: number,
 ): Promise<LaggingNode | undefined> {
   const list = awaited.map(({ project_id, version, one, other, from }) => [project_id, version, one, other, from]);
+  const json = JSON.stringify(list);
+  // In the order of the text: SQLite's parameters are not numbered.
+  const values = on.dialect === "sqlite" ? [seenAfter, json] : [json, seenAfter];
   const text = `select project_id, node_id from (
       select a.id as project_id, (
         select n.node_id from policy_nodes n
@@ -138,7 +141,7 @@ export function firstLagging(
         order by n.node_id limit 1
       ) as node_id from (${AWAITED[on.dialect]}) a
     ) lagging where node_id is not null limit 1`;
-  return on.first<LaggingNode>({ sql: text, values: [JSON.stringify(list), seenAfter] });
+  return on.first<LaggingNode>({ sql: text, values });
 }
 
 export type FleetProject = { id: string; policy_version: number; features: number };

@@ -191,6 +191,28 @@ for (const backend of apiBackends) {
       );
     });
 
+    it("finds the first live node that lacks a version of its project, from a node on", async () => {
+      const [{ project_id }, { project_id: empty }] = [await instance.workspace(), await instance.workspace()];
+      const { read } = instance.app.services.store;
+      const rows = [
+        ["a-silent", 1, 10],
+        ["b-current", 2, 20],
+        ["c-behind", 1, 20],
+        ["d-behind", 1, 20],
+      ].map(([node, version, seen]) => `('${project_id}', '${node}', 'live', ${version}, ${seen})`);
+      await instance.sql(
+        `insert into policy_nodes (project_id, node_id, env_scope, version, last_seen_at) values ${rows.join()}`,
+      );
+      const awaited = { project_id, version: 2, from: "", one: "live", other: "live" } as const;
+      const inEmpty = { ...awaited, project_id: empty };
+      expect(await firstLagging(read, [inEmpty, awaited], 10)).toEqual({ project_id, node_id: "c-behind" });
+      const later = { ...awaited, from: "d" };
+      expect(await firstLagging(read, [later], 10)).toEqual({ project_id, node_id: "d-behind" });
+      const ofTest = { ...awaited, one: "test", other: "test" } as const;
+      for (const none of [inEmpty, ofTest, { ...awaited, from: "e" }, { ...awaited, version: 1 }])
+        expect(await firstLagging(read, [none], 10)).toBeUndefined();
+    });
+
     it("names the nodes that have not acknowledged a version, and waits for them", async () => {
       const workspace = await instance.workspace();
       const key = await workspace.mint();
