@@ -1,5 +1,5 @@
 // What holds for a key: per field its own value, else that of its tenant, its plan, its project. The policy feed
-// resolves the same in SQL (store/queries/policy-params.ts), so that nodes need not know of plans.
+// resolves the same in SQL (store/queries/policy-entries.ts), so that nodes need not know of plans.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import type { PlanRow, ProjectRow } from "../../store/schema/tables.ts";

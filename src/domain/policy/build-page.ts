@@ -14,7 +14,7 @@ import {
   type Change,
   type Chunk,
 } from "../../store/queries/policy.ts";
-import type { PolicySelection } from "../../store/queries/policy-params.ts";
+import type { PolicySelection } from "../../store/queries/policy-entries.ts";
 import { writeCursor, type Cursor } from "./cursor.ts";
 import type { Head } from "./head.ts";
 import { cutTagOf, tagOf, variantOf, type Filter } from "./filter.ts";

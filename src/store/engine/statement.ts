@@ -82,11 +82,11 @@ export const countRows = expressionBuilder<Tables>().fn.countAll<number>().as("n
 type Compiled = { sql: string; values: readonly Value[]; names: readonly (string | null)[] };
 
 /** SQLite re-plans a statement at every call that binds a bare `limit ?`, but not when the limit is an expression. */
-export const SQLITE_LIMIT = "limit (? + 0)";
+export const sqliteLimit = (place: string): string => `limit (${place} + 0)`;
 
 function compile(built: Compilable<unknown>): Compiled {
   const { sql: text, parameters } = built.compile();
-  const sql = text.replaceAll(" limit ?", ` ${SQLITE_LIMIT}`);
+  const sql = text.replaceAll(" limit ?", ` ${sqliteLimit("?")}`);
   const parts = parameters as readonly (Value | Param)[];
   return {
     sql,

@@ -1,5 +1,5 @@
 // Revokes the keys of a deleted project or tenant, in pieces. A row of `cascades` says that it has begun: key reads
-// (keys.ts, policy.sqlite.ts, policy.postgres.ts) take it into account.
+// (keys.ts, policy-entries.ts) take it into account.
 import { sql } from "kysely";
 import { insertRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";

@@ -2,12 +2,10 @@
 // The database builds each entry's JSON; JavaScript neither parses nor builds it. bench: feed/snapshot
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import * as postgres from "./policy.postgres.ts";
-import * as sqlite from "./policy.sqlite.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { ProjectRow } from "../schema/tables.ts";
-import type { ChangesParams, ChunkParams } from "./policy-params.ts";
+import { changesQuery, chunkQuery, type ChangesParams, type ChunkParams } from "./policy-entries.ts";
 
 export type Chunk = { entries: Buffer; n: number; last_id: string | null; first_expiry: number | null };
 /**
@@ -22,10 +20,8 @@ const EMPTY = Buffer.alloc(0);
 /** The start of every entry. Cannot occur inside a string value, where quotes are escaped. */
 const ENTRY_START = '{"key_id":"';
 
-const dialects = { sqlite, postgres };
-
 export async function snapshotChunk(on: Reader, params: ChunkParams): Promise<Chunk> {
-  const [row] = await on.all<ChunkRow>(dialects[on.dialect].chunkQuery(params));
+  const [row] = await on.all<ChunkRow>(chunkQuery(on.dialect, params));
   if (!row?.entries) return { entries: EMPTY, n: 0, last_id: null, first_expiry: null };
   const entries = typeof row.entries === "string" ? Buffer.from(row.entries) : row.entries;
   return { entries, n: row.n, last_id: lastId(entries), first_expiry: row.first_expiry };
@@ -37,7 +33,7 @@ function lastId(entries: Buffer): string {
 }
 
 export function changesSince(on: Reader, params: ChangesParams): Promise<Change[]> {
-  return on.all<Change>(dialects[on.dialect].changesQuery(params));
+  return on.all<Change>(changesQuery(on.dialect, params));
 }
 
 export type HeadRow = Pick<

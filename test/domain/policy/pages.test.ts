@@ -2,7 +2,7 @@
 // itself, and both must produce the same bytes.
 import { describe, expect, it } from "vitest";
 import { changesSince, snapshotChunk } from "../../../src/store/queries/policy.ts";
-import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-params.ts";
+import type { ChangesParams, ChunkParams } from "../../../src/store/queries/policy-entries.ts";
 import type { Reader } from "../../../src/store/engine/tx.ts";
 import type { ApiKeyRow } from "../../../src/store/schema/tables.ts";
 import { insertKey } from "../../../src/store/queries/keys.ts";
