@@ -74,7 +74,9 @@ function Payload({ payload }: Pick<AuditRow, "payload">) {
       {(others.length > 0 || changes.length === 0) && (
         <Panel title="Values">
           {others.length === 0 && <p class="muted">None.</p>}
-          <Facts facts={others.map(([name, value]) => [name, <Value key={name} value={value} />] as const)} />
+          <Facts
+            facts={Object.fromEntries(others.map(([name, value]) => [name, <Value key={name} value={value} />]))}
+          />
         </Panel>
       )}
     </>
@@ -89,25 +91,25 @@ function Details({ row }: { row: AuditRow }) {
         <Payload payload={row.payload} />
         <Panel title="Hashes">
           <Facts
-            facts={[
-              ["Hash", <CopyText key="hash" text={row.hash} name="Copy hash" />],
-              ["Previous", <CopyText key="previous" text={row.prev_hash} name="Copy previous hash" />],
-            ]}
+            facts={{
+              Hash: <CopyText text={row.hash} name="Copy hash" />,
+              Previous: <CopyText text={row.prev_hash} name="Copy previous hash" />,
+            }}
           />
         </Panel>
       </div>
       <Panel title="Details">
         <Facts
-          facts={[
-            ["Row", formatNumber(row.seq)],
-            ["Time", <Time key="time" at={row.occurred_at} focusable />],
-            ["UTC", row.occurred_at],
-            ["Actor", <Actor key="actor" row={row} names={names} />],
+          facts={{
+            Row: formatNumber(row.seq),
+            Time: <Time at={row.occurred_at} />,
+            UTC: row.occurred_at,
+            Actor: <Actor row={row} names={names} />,
             // Without a person the actor is named by its type.
-            ...(row.actor ? [["Actor type", ACTOR_TYPES[row.actor_type] ?? row.actor_type] as const] : []),
-            ["Target", <Target key="target" row={row} names={names} />],
-            ["Target id", row.target_id === null ? "None" : <CopyText key="id" text={row.target_id} name="Copy id" />],
-          ]}
+            "Actor type": row.actor && (ACTOR_TYPES[row.actor_type] ?? row.actor_type),
+            Target: <Target row={row} names={names} />,
+            "Target id": row.target_id === null ? "None" : <CopyText text={row.target_id} name="Copy id" />,
+          }}
         />
       </Panel>
     </div>

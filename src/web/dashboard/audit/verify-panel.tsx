@@ -77,11 +77,11 @@ function Verified({ result: { verdict, opened, seen, at } }: { result: Result })
       )}
       <Memory seen={seen} continues={continues} />
       <Facts
-        facts={[
-          ["Head row", formatNumber(head.seq)],
-          ["Head hash", <CopyText key="hash" text={head.hash} name="Copy head hash" />],
-          ["Checkpoint", signatureWords(opened)],
-        ]}
+        facts={{
+          "Head row": formatNumber(head.seq),
+          "Head hash": <CopyText text={head.hash} name="Copy head hash" />,
+          Checkpoint: signatureWords(opened),
+        }}
       />
     </>
   );

@@ -105,16 +105,20 @@ export function Panel(props: { title: string; actions?: ComponentChildren; child
   );
 }
 
-/** Names and values of a record. */
-export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
+/** Names and values of a record. A value that is null, undefined or false is left out with its name. */
+export function Facts({ facts }: { facts: Readonly<Record<string, ComponentChildren>> }) {
   return (
     <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
+      {Object.entries(facts).map(
+        ([name, value]) =>
+          value != null &&
+          value !== false && (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+      )}
     </dl>
   );
 }

@@ -132,17 +132,16 @@ export function Developers() {
         </Panel>
         <Panel title="Addresses and ids">
           <Facts
-            facts={[
-              ["Base URL", <CopyText key="url" text={url} name="Copy base URL" />],
-              ["Workspace", <CopyText key="id" text={membership.value?.workspace_id ?? ""} name="Copy workspace id" />],
-              ["Projects", <ProjectIds key="projects" />],
-              [
-                "OpenAPI",
-                <a key="openapi" href="./openapi.json" target="_blank" rel="noopener">
+            facts={{
+              "Base URL": <CopyText text={url} name="Copy base URL" />,
+              Workspace: <CopyText text={membership.value?.workspace_id ?? ""} name="Copy workspace id" />,
+              Projects: <ProjectIds />,
+              OpenAPI: (
+                <a href="./openapi.json" target="_blank" rel="noopener">
                   openapi.json
-                </a>,
-              ],
-            ]}
+                </a>
+              ),
+            }}
           />
         </Panel>
       </div>

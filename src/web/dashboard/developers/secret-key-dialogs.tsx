@@ -86,7 +86,7 @@ export function RotateSecretKey({ of, onClose }: DialogProps) {
     return (
       <SecretDialog secret={made.key} variable={VARIABLE} env={of.env} onDone={onClose}>
         <p>
-          Put it in place of the old one, which stops working <Time at={made.previous_key.expires_at} focusable />.
+          Put it in place of the old one, which stops working <Time at={made.previous_key.expires_at} />.
         </p>
       </SecretDialog>
     );
@@ -116,8 +116,8 @@ export function RevokeSecretKey({ of, onClose }: DialogProps) {
       onClose={onClose}
     >
       <p>
-        Last used <Time at={of.last_used_at} none="never" focusable />. Backends and nodes that use it lose access at
-        once; nodes keep verifying with the policy they have. This cannot be undone.
+        Last used <Time at={of.last_used_at} none="never" />. Backends and nodes that use it lose access at once; nodes
+        keep verifying with the policy they have. This cannot be undone.
       </p>
     </Confirm>
   );

@@ -37,7 +37,9 @@ function Components({ status }: { status: Status }) {
   const names = Object.keys(COMPONENTS) as (keyof typeof COMPONENTS)[];
   return (
     <Facts
-      facts={names.map((name) => [COMPONENTS[name], <Health key={name} state={status.components[name]} />] as const)}
+      facts={Object.fromEntries(
+        names.map((name) => [COMPONENTS[name], <Health key={name} state={status.components[name]} />]),
+      )}
     />
   );
 }
@@ -53,22 +55,16 @@ function RestoreTest({ status: { components, restoreTest } }: { status: Status }
     );
   return (
     <Facts
-      facts={[
-        ["Restore test", <Time key="time" at={lastRunAt} none="Never run" focusable />],
-        [
-          "Result",
+      facts={{
+        "Restore test": <Time at={lastRunAt} none="Never run" />,
+        Result:
           pass === null ? (
-            <span key="result" class="muted">
-              None yet
-            </span>
+            <span class="muted">None yet</span>
           ) : (
-            <Badge key="result" tone={pass ? "good" : "bad"}>
-              {pass ? "Passed" : "Failed"}
-            </Badge>
+            <Badge tone={pass ? "good" : "bad"}>{pass ? "Passed" : "Failed"}</Badge>
           ),
-        ],
-        ["Backup", backupId === null ? <span key="id">None</span> : <code key="id">{backupId}</code>],
-      ]}
+        Backup: backupId === null ? "None" : <code>{backupId}</code>,
+      }}
     />
   );
 }
@@ -87,15 +83,15 @@ function Server({ instance, versions }: { instance: Instance; versions: readonly
   const others = versions.filter((version) => version !== instance.version);
   return (
     <Facts
-      facts={[
-        ["Version", instance.version],
-        ...(others.length > 0 ? [["Also running", <Chips key="versions" values={others} />] as const] : []),
-        ["Region", instance.region],
-        ["Address", <CopyText key="url" text={instance.public_url} name="Copy address" />],
-        ["Database", DATABASES[instance.database] ?? instance.database],
-        ["Counters", COUNTERS[instance.counters] ?? instance.counters],
-        ["Mail", MAIL[instance.mail] ?? instance.mail],
-      ]}
+      facts={{
+        Version: instance.version,
+        "Also running": others.length > 0 && <Chips values={others} />,
+        Region: instance.region,
+        Address: <CopyText text={instance.public_url} name="Copy address" />,
+        Database: DATABASES[instance.database] ?? instance.database,
+        Counters: COUNTERS[instance.counters] ?? instance.counters,
+        Mail: MAIL[instance.mail] ?? instance.mail,
+      }}
     />
   );
 }

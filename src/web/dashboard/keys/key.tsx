@@ -74,9 +74,8 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
   const { rate_limits: rules, rate_limits_source, dropped_scopes, plan_id, plan_name } = effective;
   return (
     <Facts
-      facts={[
-        [
-          "Limits",
+      facts={{
+        Limits:
           rules.length === 0 ? (
             "None"
           ) : (
@@ -88,15 +87,10 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
               ))}
             </ul>
           ),
-        ],
-        ["Source", SOURCES[rate_limits_source] ?? rate_limits_source],
-        ...(plan_id === null
-          ? []
-          : [["Plan", <RecordLink key="plan" page="plans" id={plan_id} label={plan_name ?? undefined} />] as const]),
-        ...(dropped_scopes.length === 0
-          ? []
-          : [["Scopes removed by the plan", <Chips key="dropped" values={dropped_scopes} />] as const]),
-      ]}
+        Source: SOURCES[rate_limits_source] ?? rate_limits_source,
+        Plan: plan_id !== null && <RecordLink page="plans" id={plan_id} label={plan_name ?? undefined} />,
+        "Scopes removed by the plan": dropped_scopes.length > 0 && <Chips values={dropped_scopes} />,
+      }}
     />
   );
 }
@@ -116,8 +110,7 @@ function Meta({ of }: { of: ApiKey }) {
 /** Its predecessor and its successor by rotation, by id. */
 type Neighbours = ReturnType<typeof useKeys>;
 
-const neighbour = (head: string, id: string | null, keys: Neighbours) =>
-  id === null ? [] : [[head, <KeyLink key={id} id={id} of={keys.get(id)} />] as const];
+const neighbour = (id: string | null, keys: Neighbours) => id !== null && <KeyLink id={id} of={keys.get(id)} />;
 
 /** Its creation is a row about the key that was rotated. */
 function Changes({ of: { id, rotated_from }, keys }: { of: ApiKey; keys: Neighbours }) {
@@ -160,32 +153,23 @@ function Record({ of }: { of: ApiKey }) {
         <div>
           <Panel title="Details">
             <Facts
-              facts={[
-                ["Key", <code key="key">{of.display_prefix}…</code>],
-                ["Id", <CopyText key="id" text={of.id} name="Copy id" />],
-                [
-                  "Tenant",
-                  <RecordLink key="tenant" page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />,
-                ],
-                [
-                  "Project",
-                  <RecordLink
-                    key="project"
-                    page="projects"
-                    id={of.project_id}
-                    label={of.effective?.project_name ?? undefined}
-                  />,
-                ],
-                ["Environment", of.env === "test" ? "Test" : "Live"],
-                ["Scopes", <Chips key="scopes" values={of.scopes} />],
-                ["Allowed IP addresses", <AllowedAddresses key="from" of={of} />],
-                ["Created", <Time key="created" at={of.created_at} focusable />],
-                ["Last used", <Time key="used" at={of.last_used_at} focusable />],
-                ...(of.last_used ? [["Last used from", <LastUse key="last" of={of.last_used} />] as const] : []),
-                ["Expires", <Time key="expires" at={of.expires_at} focusable />],
-                ...neighbour("Replaces", rotated_from, keys),
-                ...neighbour("Replaced by", successor_id, keys),
-              ]}
+              facts={{
+                Key: <code>{of.display_prefix}…</code>,
+                Id: <CopyText text={of.id} name="Copy id" />,
+                Tenant: <RecordLink page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />,
+                Project: (
+                  <RecordLink page="projects" id={of.project_id} label={of.effective?.project_name ?? undefined} />
+                ),
+                Environment: of.env === "test" ? "Test" : "Live",
+                Scopes: <Chips values={of.scopes} />,
+                "Allowed IP addresses": <AllowedAddresses of={of} />,
+                Created: <Time at={of.created_at} />,
+                "Last used": <Time at={of.last_used_at} />,
+                "Last used from": of.last_used && <LastUse of={of.last_used} />,
+                Expires: <Time at={of.expires_at} />,
+                Replaces: neighbour(rotated_from, keys),
+                "Replaced by": neighbour(successor_id, keys),
+              }}
             />
             <Limits of={of} />
             <Meta of={of} />

@@ -44,14 +44,14 @@ function Record({ of }: { of: ApiKey }) {
   const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
   return (
     <Facts
-      facts={[
-        ["Name", <bdi key="name">{keyTitle(of)}</bdi>],
-        ["State", <StateBadge key="state" of={of} tenant={tenant} />],
-        ["Tenant", <RecordLink key="tenant" page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />],
-        ["Project", <RecordLink key="project" page="projects" id={of.project_id} label={project?.name} />],
-        ["Environment", of.env === "test" ? "Test" : "Live"],
-        ["Last used", <Time key="used" at={of.last_used_at} />],
-      ]}
+      facts={{
+        Name: <bdi>{keyTitle(of)}</bdi>,
+        State: <StateBadge of={of} tenant={tenant} />,
+        Tenant: <RecordLink page="tenants" id={of.tenant_id} label={tenant && tenantLabel(tenant)} />,
+        Project: <RecordLink page="projects" id={of.project_id} label={project?.name} />,
+        Environment: of.env === "test" ? "Test" : "Live",
+        "Last used": <Time at={of.last_used_at} />,
+      }}
     />
   );
 }

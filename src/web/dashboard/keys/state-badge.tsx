@@ -30,7 +30,7 @@ function LeakedLine({ of, keys = [] }: Props) {
   const successor = successorOf(of, keys, serverNow());
   return (
     <span>
-      Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} focusable />.{" "}
+      Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} />.{" "}
       {successor && (
         <>
           It has been replaced by{" "}
@@ -40,7 +40,7 @@ function LeakedLine({ of, keys = [] }: Props) {
           .{" "}
         </>
       )}
-      It stops working {expires_at === null ? "soon" : <Time at={expires_at} focusable />}.
+      It stops working {expires_at === null ? "soon" : <Time at={expires_at} />}.
       {!successor && " Rotate it and deploy the new key before then."}
     </span>
   );
@@ -58,7 +58,7 @@ export function StateLine({ of, verdict, ...beside }: Props & Pick<ApiKey, "verd
       ) : (
         <span>
           {name === "Active" && verdict?.admitted === false ? "Verifiers refuse it now." : before}
-          {at !== undefined && <Time at={at} exact focusable />}
+          {at !== undefined && <Time at={at} exact />}
           {after}
           {reason && (
             <>

@@ -54,7 +54,7 @@ function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => 
         <Unmailed mail={mail} email={made.email} />
       )}
       <p>
-        The link is shown only once, and expires <Time at={made.expires_at} focusable />.
+        The link is shown only once, and expires <Time at={made.expires_at} />.
       </p>
       <div class="secret">
         <code ref={ref} class="secret-text">

@@ -22,25 +22,25 @@ function Details({ plan }: { plan: Plan }) {
       <div>
         <Panel title="Limits and scopes">
           <Facts
-            facts={[
-              ["Rate limits", rules?.length ? <RuleList key="limits" rules={rules} /> : limitsText(rules)],
-              ["Scopes", scopes === null ? "All scopes" : <Chips key="scopes" values={scopes} />],
-              ["Active keys", keysText(plan.max_keys)],
-              ["Lifetime of keys", daysText(plan.key_ttl_days)],
-            ]}
+            facts={{
+              "Rate limits": rules?.length ? <RuleList rules={rules} /> : limitsText(rules),
+              Scopes: scopes === null ? "All scopes" : <Chips values={scopes} />,
+              "Active keys": keysText(plan.max_keys),
+              "Lifetime of keys": daysText(plan.key_ttl_days),
+            }}
           />
         </Panel>
         <Recent target={plan.id} title="Changes" />
       </div>
       <Panel title="Details">
         <Facts
-          facts={[
-            ["Slug", <code key="slug">{plan.slug}</code>],
-            ["Id", <CopyText key="id" text={plan.id} name="Copy id" />],
-            ["Tenants", formatNumber(plan.tenants)],
-            ["Created", <Time key="created" at={plan.created_at} focusable />],
-            ["Updated", <Time key="changed" at={plan.updated_at} focusable />],
-          ]}
+          facts={{
+            Slug: <code>{plan.slug}</code>,
+            Id: <CopyText text={plan.id} name="Copy id" />,
+            Tenants: formatNumber(plan.tenants),
+            Created: <Time at={plan.created_at} />,
+            Updated: <Time at={plan.updated_at} />,
+          }}
         />
       </Panel>
     </div>

@@ -133,13 +133,13 @@ export function KeyRules({ project }: { project: Project }) {
         </ul>
       )}
       <Facts
-        facts={[
-          ["New keys expire", daysText(project.key_policy.default_ttl_days ?? project.key_policy.max_ttl_days)],
-          ["Longest lifetime", lifetimeText(project.key_policy.max_ttl_days)],
-          ["Unused keys are revoked", daysText(project.key_policy.idle_revoke_days)],
-          ["Mail to owners", noticeText(project.key_policy.notice_days)],
-          ["Rotation by customers", project.key_policy.holder_rotate ? "With the key itself" : "Off"],
-        ]}
+        facts={{
+          "New keys expire": daysText(project.key_policy.default_ttl_days ?? project.key_policy.max_ttl_days),
+          "Longest lifetime": lifetimeText(project.key_policy.max_ttl_days),
+          "Unused keys are revoked": daysText(project.key_policy.idle_revoke_days),
+          "Mail to owners": noticeText(project.key_policy.notice_days),
+          "Rotation by customers": project.key_policy.holder_rotate ? "With the key itself" : "Off",
+        }}
       />
     </>
   );

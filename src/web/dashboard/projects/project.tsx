@@ -51,14 +51,14 @@ function Details({ project }: { project: Project }) {
       <div>
         <Panel title="Details">
           <Facts
-            facts={[
-              ["Slug", <code key="slug">{project.slug}</code>],
-              ["Id", <CopyText key="id" text={project.id} name="Copy id" />],
-              ["Key prefix", <code key="prefix">{project.key_prefix}_</code>],
-              ["Policy version", formatNumber(project.policy_version)],
-              ["Created", <Time key="created" at={project.created_at} focusable />],
-              ["Updated", <Time key="changed" at={project.updated_at} focusable />],
-            ]}
+            facts={{
+              Slug: <code>{project.slug}</code>,
+              Id: <CopyText text={project.id} name="Copy id" />,
+              "Key prefix": <code>{project.key_prefix}_</code>,
+              "Policy version": formatNumber(project.policy_version),
+              Created: <Time at={project.created_at} />,
+              Updated: <Time at={project.updated_at} />,
+            }}
           />
         </Panel>
         <Panel title="Default rate limits">

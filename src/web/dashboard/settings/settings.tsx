@@ -63,11 +63,11 @@ export function Settings() {
             </Panel>
             <Panel title="Details">
               <Facts
-                facts={[
-                  ["Slug", <CopyText key="slug" text={workspace.slug} name="Copy slug" />],
-                  ["Id", <CopyText key="id" text={workspace.id} name="Copy id" />],
-                  ["Created", <Time key="created" at={workspace.created_at} focusable />],
-                ]}
+                facts={{
+                  Slug: <CopyText text={workspace.slug} name="Copy slug" />,
+                  Id: <CopyText text={workspace.id} name="Copy id" />,
+                  Created: <Time at={workspace.created_at} />,
+                }}
               />
             </Panel>
           </div>

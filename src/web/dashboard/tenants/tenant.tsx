@@ -1,5 +1,4 @@
 // The page of one tenant: its keys in the environment on the screen, and what is known about it.
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { isNotFound, useRead } from "../api/query.ts";
 import { env, hrefTo, hrefToList } from "../links.ts";
@@ -68,26 +67,8 @@ function State({ of }: { of: Tenant }) {
   );
 }
 
-/** Facts that are shown while it is suspended. */
-function suspensionOf({ suspended_at, suspended_reason }: Tenant): [string, ComponentChildren][] {
-  if (suspended_at === null) return [];
-  const since: [string, ComponentChildren] = ["Suspended", <Time key="suspended" at={suspended_at} focusable />];
-  return suspended_reason === null
-    ? [since]
-    : [since, ["Reason", <UserText key="reason">{suspended_reason}</UserText>]];
-}
-
-/** Its networks, its plan, and limits of its own. */
-function rulesOf(tenant: Tenant): [string, ComponentChildren][] {
-  const { plan_id, rate_limits } = tenant;
-  return [
-    ["Allowed IP addresses", <AllowedAddresses key="from" of={tenant} />],
-    ["Plan", plan_id === undefined ? "None" : <PlanLink key="plan" id={plan_id} />],
-    ...(rate_limits === undefined ? [] : [["Rate limits", limitsText(rate_limits)] as [string, string]]),
-  ];
-}
-
 function Details({ tenant }: { tenant: Tenant }) {
+  const { plan_id, rate_limits, suspended_at, suspended_reason } = tenant;
   const meta = metaText(tenant.meta);
   const query = { env: env.value };
   const quotas = useRead("GET /v1/tenants/{id}/quotas", { params: { id: tenant.id }, query });
@@ -102,14 +83,17 @@ function Details({ tenant }: { tenant: Tenant }) {
       <div>
         <Panel title="Details">
           <Facts
-            facts={[
-              ["External id", <UserText key="external">{tenant.external_id}</UserText>],
-              ["Id", <CopyText key="id" text={tenant.id} name="Copy id" />],
-              ...rulesOf(tenant),
-              ...suspensionOf(tenant),
-              ["Created", <Time key="created" at={tenant.created_at} focusable />],
-              ["Updated", <Time key="changed" at={tenant.updated_at} focusable />],
-            ]}
+            facts={{
+              "External id": <UserText>{tenant.external_id}</UserText>,
+              Id: <CopyText text={tenant.id} name="Copy id" />,
+              "Allowed IP addresses": <AllowedAddresses of={tenant} />,
+              Plan: plan_id === undefined ? "None" : <PlanLink id={plan_id} />,
+              "Rate limits": rate_limits && limitsText(rate_limits),
+              Suspended: suspended_at && <Time at={suspended_at} />,
+              Reason: suspended_reason && <UserText>{suspended_reason}</UserText>,
+              Created: <Time at={tenant.created_at} />,
+              Updated: <Time at={tenant.updated_at} />,
+            }}
           />
         </Panel>
         <QuotaPanel read={quotas} />
