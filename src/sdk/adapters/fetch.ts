@@ -8,18 +8,18 @@ import type { Keyrack } from "../instance.ts";
 import { internalsOf } from "../internals.ts";
 import { beginOnWeb, toIncomingRequest, toResponse, runClaimed, withHeaders } from "./web-response.ts";
 
-/** `context` is null on a skipped route. */
-export type Handler<Rest extends unknown[] = unknown[], Resources = unknown> = (
-  request: Request,
+/** `context` is null on a skipped route. `Req`: the runtime's own class, such as `NextRequest`. */
+export type Handler<Rest extends unknown[] = unknown[], Resources = unknown, Req extends Request = Request> = (
+  request: Req,
   context: Context<Resources> | null,
   ...rest: Rest
 ) => Response | Promise<Response>;
 
-export function protect<Rest extends unknown[], Resources = unknown>(
+export function protect<Rest extends unknown[], Resources = unknown, Req extends Request = Request>(
   keyrack: Keyrack<Resources>,
-  options: ProtectOptions<Request>,
-  handler: Handler<Rest, Resources>,
-): (request: Request, ...rest: Rest) => Promise<Response> {
+  options: ProtectOptions<Req>,
+  handler: Handler<Rest, Resources, Req>,
+): (request: Req, ...rest: Rest) => Promise<Response> {
   const guard = internalsOf(keyrack).guard(options);
   if (typeof handler !== "function") throw new TypeError("keyrack: protect takes the handler as its third argument.");
   return async (request, ...rest) => {
@@ -40,11 +40,11 @@ export function protect<Rest extends unknown[], Resources = unknown>(
   };
 }
 
-export function idempotent<Rest extends unknown[], Resources = unknown>(
+export function idempotent<Rest extends unknown[], Resources = unknown, Req extends Request = Request>(
   keyrack: Keyrack<Resources>,
-  handler: Handler<Rest, Resources>,
+  handler: Handler<Rest, Resources, Req>,
   options?: IdempotentOptions,
-): Handler<Rest, Resources> {
+): Handler<Rest, Resources, Req> {
   const route = internalsOf(keyrack).idempotent(handler, options);
   return async (request, context, ...rest) => {
     const begun = await beginOnWeb(route, request, context);
