@@ -47,7 +47,7 @@ export function createKeyrackWith<Resources = undefined>(
   const [checker, idempotency] = [new CheckLimiter(runtime), new Idempotency(runtime)];
   const leases = new LeaseLimiter(runtime, checker);
   const cache = settings.cacheFile === null ? null : new CacheFile(settings.cacheFile, runtime, state);
-  const waiters = new Waiters(ports, () => state.current() !== null);
+  const waiters = new Waiters(ports, settings.url, () => state.current() !== null);
 
   const feed = new Feed(runtime, state, {
     confirmed(changed) {

@@ -3,6 +3,7 @@
 import { CallError, type Redirect, type Runtime } from "./client.ts";
 import { need } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
+import { redactCredentials } from "./telemetry/redact.ts";
 
 export type KeyrackErrorCode = "timeout" | "rejected" | "closed";
 
@@ -45,6 +46,13 @@ function startError({ status, redirect }: CallError): KeyrackError {
   return new KeyrackError(`Cannot start: ${reason} (status ${status}).`, { code: "rejected", status });
 }
 
+/** `cause`: why the last call failed; null while none has. */
+function timeoutError(timeoutMs: number | undefined, url: string, cause: Error | null): KeyrackError {
+  const message = `keyrack has no policy after ${timeoutMs} ms from ${url}`;
+  if (!cause) return new KeyrackError(`${message}.`, { code: "timeout" });
+  return new KeyrackError(`${message}: ${redactCredentials(cause.message)}`, { code: "timeout", cause });
+}
+
 /** Never advises to call another site: it would get the secret key. */
 function redirectReason({ origin, url }: Redirect): string {
   if (url !== null) return `the URL redirects to ${url}. Set url to that address`;
@@ -75,22 +83,27 @@ export function readTimeout(options: unknown, log: Log): number | undefined {
 /** The calls of ready() that wait for the first policy. */
 export class Waiters {
   readonly #ports: Ports;
+  readonly #url: string;
   readonly #hasPolicy: () => boolean;
   #ready = false;
   #isLogged = false;
   /** Redirects in a row. */
   #redirects = 0;
+  /** Why the last call for the first policy failed. */
+  #failure: Error | null = null;
   #closed: KeyrackError | null = null;
   readonly #waiting = new Set<Waiter>();
 
-  constructor(ports: Ports, hasPolicy: () => boolean) {
+  constructor(ports: Ports, url: string, hasPolicy: () => boolean) {
     this.#ports = ports;
+    this.#url = url;
     this.#hasPolicy = hasPolicy;
   }
 
   /** After a call for the first policy failed. */
   failed(runtime: Runtime, error: Error): void {
     const call = error instanceof CallError ? error : null;
+    this.#failure = error;
     this.#redirects = call?.redirect ? this.#redirects + 1 : 0;
     // A proxy may send a single one while the server behind it restarts.
     if (call && isRejection(call) && this.#redirects !== 1) this.reject(startError(call));
@@ -111,7 +124,7 @@ export class Waiters {
       const onTimeout = () => {
         this.#waiting.delete(waiter);
         if (this.#hasPolicy()) return resolve();
-        reject(new KeyrackError(`keyrack has no policy after ${timeoutMs} ms.`, { code: "timeout" }));
+        reject(timeoutError(timeoutMs, this.#url, this.#failure));
       };
       const cancel = timeoutMs === undefined ? () => {} : this.#ports.after(timeoutMs, onTimeout, true);
       const waiter: Waiter = {

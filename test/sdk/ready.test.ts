@@ -41,7 +41,7 @@ describe("the options of ready()", () => {
     ports.advance(699);
     expect(ports.waiting).toContain(1);
     ports.advance(1);
-    expect(await late).toBe("KeyrackError: keyrack has no policy after 700 ms.");
+    expect(await late).toBe(`KeyrackError: keyrack has no policy after 700 ms from ${plane.url}.`);
   });
 
   it.each([Number.NaN, "", "5s", null, true, {}])("reject a timeout that is no number: %o", async (timeoutMs) => {
@@ -163,6 +163,22 @@ describe("a KeyrackError", () => {
     const waiting = keyrack.ready().catch((error: KeyrackError) => error);
     await keyrack.close();
     expect(await waiting).toMatchObject({ code: "closed", status: null });
+  });
+
+  it.each<[string, Parameters<typeof errorFor>[0], string]>([
+    ["a server that is restarting", () => ({ status: 503, text: "" }), "Rejected with status 503."],
+    ["a web page", () => ({ status: 200, text: "<h1>Welcome</h1>" }), "The response is not JSON."],
+  ])("of a timeout names the URL and the last failure: %s", async (_, fault, why) => {
+    await using plane = await FakeControlPlane.start();
+    plane.injectFault = fault;
+    const ports = new ManualPorts();
+    await using instance = await startTestKeyrack({ plane, ports, ready: false });
+    const late = instance.keyrack.ready({ timeoutMs: 9000 }).catch((error: KeyrackError) => error);
+    await until(() => instance.lines.some(({ message }) => message === "the first policy cannot be loaded yet"));
+    ports.advance(9000);
+    const error = (await late) as KeyrackError;
+    expect(error.message).toBe(`keyrack has no policy after 9000 ms from ${plane.url}: ${why}`);
+    expect(error).toMatchObject({ code: "timeout", status: null, cause: { name: "CallError", message: why } });
   });
 
   it("can be made as in earlier releases, from a message and a cause", () => {
