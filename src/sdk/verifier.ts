@@ -47,6 +47,7 @@ export class Verifier {
   readonly #resources: Record<Env, unknown>;
   readonly #decision = new Decision();
   #isTypeLogged = false;
+  #isAddressLogged = false;
 
   constructor(
     state: PolicyState,
@@ -96,6 +97,7 @@ export class Verifier {
       return { ok: true, context: this.#admitted(policy, text, offset, this.#state.degraded) };
     }
     if (this.#logEnabled) this.#logRejection(outcome, text, offset);
+    if (outcome === "ip_not_allowed" && decision.address === null) this.#warnOfAddress();
     if (outcome === "no_policy") {
       if (failMode === "closed" || this.#state.isClosed) return DENIED.unavailable;
       return this.#failOpen(text, offset, address);
@@ -184,6 +186,14 @@ export class Verifier {
       resources: this.#resources[env],
     };
     return { ok: true, context };
+  }
+
+  /** Once: such a key may be the first in months, and its refusal is the application's mistake, not the customer's. */
+  #warnOfAddress(): void {
+    if (this.#isAddressLogged) return;
+    this.#isAddressLogged = true;
+    const advice = "set trustedProxies or getIp, or pass ip to verify";
+    this.#log("warn", `a key is confined to networks, and the client's address is not known: ${advice}`, {});
   }
 
   /** Callers get one message for every invalid key; only the vendor's debug log has the reason. */

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { protect as protectFetch } from "../../src/sdk/adapters/fetch.ts";
 import { protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack } from "../../src/sdk/instance.ts";
 import type { Verdict } from "../../src/sdk/context.ts";
@@ -64,6 +65,23 @@ describe("a key that is confined to networks", () => {
     ports.advance(86_400_000 + 60_000); // older than maxStaleMs
     expect(codes("198.51.100.1")).toEqual([...ended, "403 ip_not_allowed", "200"]);
     expect(codes("203.0.113.9")).toEqual([...ended, "200", "200"]);
+  });
+
+  it("is refused with one warning where the application does not know the client's address", async () => {
+    await using instance = await startTestKeyrack();
+    const { key } = instance.plane.mint(LIST);
+    const reported = instance.plane.mint({ ...LIST, ip_mode: "report" });
+    await until(() => instance.keyrack.status().keys === 2);
+    const warnings = () => instance.lines.filter(({ level }) => level === "warn").map(({ message }) => message);
+    expect(code(instance.keyrack.verify(key, { ip: "198.51.100.1" }))).toBe("403 ip_not_allowed");
+    expect(code(instance.keyrack.verify(reported.key))).toBe("200");
+    expect(warnings()).toEqual([]);
+    const serve = protectFetch(instance.keyrack, {}, () => new Response("in"));
+    for (let i = 0; i < 2; i++) {
+      expect((await serve(new Request("http://app/", { headers: { "x-api-key": key } }))).status).toBe(403);
+      expect(code(instance.keyrack.verify(key))).toBe("403 ip_not_allowed");
+    }
+    expect(warnings()).toEqual([expect.stringContaining("set trustedProxies or getIp")]);
   });
 
   it("works behind trusted proxies from the address that they saw, whatever the client claims, and is charged nothing else", async () => {
