@@ -78,7 +78,7 @@ for (const backend of apiBackends) {
       ]);
       for (const owner of [t.owner, second]) {
         const mine = (await receivedMail(instance, owner.email)).filter(({ subject }) =>
-          subject.startsWith("Leaked key found"),
+          subject.startsWith("Action required: a key was leaked"),
         );
         expect(mine).toHaveLength(1);
         expect(mine[0]?.text).toContain(key.display_prefix);
@@ -86,7 +86,9 @@ for (const backend of apiBackends) {
         expect(mine[0]?.text).not.toContain(key.key);
       }
       expect(
-        (await receivedMail(instance, admin.email)).filter(({ subject }) => subject.startsWith("Leaked key found")),
+        (await receivedMail(instance, admin.email)).filter(({ subject }) =>
+          subject.startsWith("Action required: a key was leaked"),
+        ),
       ).toEqual([]);
     });
 

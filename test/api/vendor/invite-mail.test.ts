@@ -40,7 +40,7 @@ for (const backend of apiBackends) {
     async function mailTo(email: string) {
       await deliverDue(instance.app.services);
       return (await receivedMail(instance, email)).filter(
-        ({ subject }) => subject === "You are invited to a workspace",
+        ({ subject }) => subject === "You have been invited to a Keyrack workspace",
       );
     }
     const rename = (t: Team, name: string) => instance.call(t.owner.session, "PATCH /v1/workspace", { name });
@@ -123,7 +123,7 @@ for (const backend of apiBackends) {
       const email = freshEmail();
       await invite(t.owner.session, email);
       const [mail] = await mailTo(email);
-      expect(mail?.subject).toBe("You are invited to a workspace");
+      expect(mail?.subject).toBe("You have been invited to a Keyrack workspace");
       expect(mail?.text).not.toContain("evil.example");
       expect(mail?.text.match(/https?:\/\//g)?.length).toBe(1);
       const line = mail?.text.split(/\r?\n/).find((each) => each.startsWith("Workspace: ")) ?? "";

@@ -54,7 +54,8 @@ for (const backend of apiBackends) {
       const mail = await lastMail(instance, email);
       expect(mail.link).toBe(`${instance.url}/#/invite?token=${mail.token}`);
       expect(mail.token).not.toBe(token);
-      expect(mail.subject).toBe("You are invited to a workspace");
+      expect(mail.subject).toBe("You have been invited to a Keyrack workspace");
+      expect(mail.text).toContain(`Sent by Keyrack at ${new URL(instance.app.services.publicUrl).host}`);
       expect(mail.text).toMatch(/join a workspace as admin\.\r?\n\r?\nWorkspace: Team\r?\n/);
       const rows = (await auditRows(instance, t.id)).slice(since);
       expect(rows).toMatchObject([

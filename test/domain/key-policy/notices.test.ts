@@ -47,7 +47,7 @@ for (const backend of backends) {
       expect([(await digests(t.owner.email)).length, (await digests(admin.email)).length]).toEqual([1, 1]);
       expect(await digests(member.email)).toEqual([]);
       const mail = (await lastMail(instance, t.owner.email)).text;
-      expect(mail).toContain("Keys that expire soon: 1.");
+      expect(mail).toContain("1 key expires soon.");
       expect(mail).toContain(`${inDays(9).slice(0, 10)}  ${String(key.display_prefix)}… expires`);
       expect(mail).toMatch(/^Tenant: customer\r?$/m);
       expect(mail).not.toContain("customer's own name");
@@ -174,7 +174,9 @@ for (const backend of backends) {
       instance.clock.advance(8 * DAY_MS);
       await reportDays(workspace.project_id, 6);
       expect([await run(), await run()]).toEqual([1, 1]);
-      expect((await lastMail(instance, billing_email)).text).toContain("because of the daily limit: 15.");
+      expect((await lastMail(instance, billing_email)).text).toContain(
+        "15 unused keys will be revoked later, because of the daily limit.",
+      );
       instance.clock.advance(DAY_MS + 1);
       await reportDays(workspace.project_id, 1);
       expect(await run()).toBe(2);
@@ -203,7 +205,7 @@ for (const backend of backends) {
       expect(await run(1)).toBe(1);
       await workspace.mint({ expires_at: inDays(1.25) });
       expect([await run(6), await run(8), await run(22)]).toEqual([1, 2, 2]);
-      expect((await lastMail(instance, billing_email)).text).toContain("Keys that expire soon: 1.");
+      expect((await lastMail(instance, billing_email)).text).toContain("1 key expires soon.");
     });
 
     it("say how many idle keys wait because only some are revoked within a day", async () => {
@@ -216,12 +218,12 @@ for (const backend of backends) {
       instance.clock.advance(6.5 * DAY_MS);
       await reportDays(workspace.project_id, 6);
       await applyKeyPolicies(instance.app.services);
-      expect((await lastMail(instance, billing_email)).text).toContain("revoked soon because they are not used: 12.");
+      expect((await lastMail(instance, billing_email)).text).toContain("12 unused keys will be revoked soon.");
       instance.clock.advance(1.5 * DAY_MS);
       await workspace.mint({ expires_at: inDays(0.5) });
       await applyKeyPolicies(instance.app.services);
       expect((await lastMail(instance, billing_email)).text).toContain(
-        "Idle keys that will be revoked later, because of the daily limit: 2.",
+        "2 unused keys will be revoked later, because of the daily limit.",
       );
       // Their notice holds until they are revoked.
       const ofKeys = `key_id in (select id from api_keys where project_id = '${workspace.project_id}')`;
