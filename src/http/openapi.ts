@@ -140,7 +140,7 @@ const TAGS: Record<string, string> = {
   invites: "Invitations to the workspace.",
   keys: "The API keys of tenants.",
   members: "The people in the workspace.",
-  nodes: "The verifiers that hold policy.",
+  nodes: "The processes that verify keys, and the policy versions they have acknowledged.",
   overview: "Figures of the workspace.",
   plans: "Limits and bounds that tenants share.",
   policy: "The feed from which nodes verify keys in memory.",

@@ -8,7 +8,7 @@ import { OneTimeToken, Role } from "./schemas.ts";
 export const invitesAccept = endpoint("POST /v1/auth/invites/accept", {
   summary: "Join a workspace with an invitation token.",
   access: "auth.own",
-  body: z.strictObject({ token: OneTimeToken }),
+  body: z.strictObject({ token: OneTimeToken.describe("token of the invitation") }),
   output: z.strictObject({
     object: z.literal("workspace_member"),
     workspace_id: Uuid,

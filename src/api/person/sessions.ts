@@ -46,7 +46,7 @@ export const sessionsEnd = endpoint("DELETE /v1/auth/sessions/{id}", {
 export const sessionsSwitch = endpoint("POST /v1/auth/sessions/current/workspace", {
   summary: "Switch the session to another of your workspaces.",
   access: "auth.own",
-  body: z.strictObject({ workspace_id: Uuid }),
+  body: z.strictObject({ workspace_id: Uuid.describe("workspace to switch to") }),
   output: z.strictObject({ object: z.literal("session"), id: Uuid, active_workspace_id: Uuid }),
   failures: ["workspace_not_found"],
   handle: (ctx, { body }) => switchWorkspace(ctx, body.workspace_id),

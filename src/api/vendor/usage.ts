@@ -16,7 +16,7 @@ const LIST_MAX = 10_000;
 const MONTHS = "calendar months in UTC, up to the current one";
 
 export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
-  summary: "Requests and errors of an API key per UTC day, oldest first, including days without traffic.",
+  summary: "Show requests and errors of an API key per UTC day, oldest first, including days without traffic.",
   access: "keys.read",
   params: ById,
   query: UsageDays,
@@ -26,7 +26,7 @@ export const keysUsage = endpoint("GET /v1/keys/{id}/usage", {
 });
 
 export const keysIpReport = endpoint("GET /v1/keys/{id}/ip_report", {
-  summary: "Networks outside the key's allowed_cidrs from which it was used, most requests first.",
+  summary: "Show the networks outside the key's allowed_cidrs from which it was used, most requests first.",
   access: "keys.read",
   params: ById,
   query: z.strictObject({ days: z.int().min(1).max(30).default(7).describe("UTC days, up to today") }),
@@ -34,7 +34,7 @@ export const keysIpReport = endpoint("GET /v1/keys/{id}/ip_report", {
     object: z.literal("ip_report"),
     key_id: Uuid,
     days: z.int(),
-    mode: IpModeName.nullable().describe("of the list that applies to the key; null = none does"),
+    mode: IpModeName.nullable().describe("mode of the list that applies to the key; null = no list applies"),
     data: z.array(
       z.strictObject({
         network: z.string().describe("a /24 (IPv4) or /48 (IPv6), other above 100 of a day, or unknown"),
@@ -60,7 +60,7 @@ export const usageBilling = endpoint("GET /v1/usage/billing", {
 
 export const usageTenants = endpoint("GET /v1/usage/tenants", {
   summary:
-    "Admitted requests per tenant, project, environment and UTC month; combinations without traffic are left out.",
+    "Show admitted requests per tenant, project, environment and UTC month; combinations without traffic are left out.",
   access: "usage.tenants",
   query: z.strictObject({
     months: Months.default(1).describe(MONTHS),
@@ -98,11 +98,13 @@ const points = {
 
 export const usageSeriesRead = endpoint("GET /v1/usage/series", {
   summary:
-    "Requests, errors and units over time, in all or by project, environment, tenant, key, outcome, route or tag.",
+    "Show requests, errors and units over time, in total or by project, environment, tenant, key, outcome, route or tag.",
   access: "usage.series",
   query: z.strictObject({
     bucket: z.enum(BUCKETS).default("hour").describe("length of a bucket"),
-    from: Timestamp.optional().describe("start, rounded down to a bucket; 1 hour, 24 hours or 30 days before to"),
+    from: Timestamp.optional().describe(
+      "start, rounded down to a bucket; by default 1 hour (minute), 24 hours (hour) or 30 days (day) before the end",
+    ),
     to: Timestamp.optional().describe("end, rounded up to a bucket; now by default"),
     time_zone: text(1, 64).optional().describe("IANA time zone of the days, with bucket=day; UTC by default"),
     group_by: z
@@ -153,7 +155,7 @@ export const usageExport = endpoint("GET /v1/usage/export", {
     to: Timestamp.describe("end of the last bucket, exclusive"),
     bucket: z.enum(["day", "hour"]).default("day").describe("length of a bucket"),
     by: z.enum(["tenant", "key"]).default("tenant").describe("one line per tenant, or per API key"),
-    env: Env.optional().describe("environment; live by default, with a test key test"),
+    env: Env.optional().describe("environment; live by default, test with a test secret key"),
     project_id: Uuid.optional().describe("only this project"),
     tenant_id: Uuid.optional().describe("only this tenant"),
     format: z.enum(["ndjson", "csv"]).default("ndjson").describe("format of the lines"),

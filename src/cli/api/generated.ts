@@ -95,7 +95,7 @@ function addApiCommand(parent: Command, spec: CommandSpec, extension: Extension)
 /** The last part of the field's path names it: `total.total.requests`. */
 function quietText({ quiet, quietHelp, secret }: CommandSpec): string | undefined {
   if (quietHelp !== undefined || quiet === undefined) return quietHelp;
-  if (secret) return "print only the key";
+  if (secret) return `print only the ${secret.endsWith("key") ? "key" : "token"}`;
   const field = quiet.slice(quiet.lastIndexOf(".") + 1);
   return field.endsWith("id") ? undefined : `print only the field ${field}`;
 }

@@ -16,7 +16,9 @@ const TIMEOUT_MS = 10_000;
 
 export function addStatusCommand(program: Command): void {
   outputFlags(program.command("status"), "print only the overall status")
-    .description("Show the health of the server and its components. Exit 1 if it is not ok, 3 if unreachable.")
+    .description(
+      "Show the health of the server and its components. Exit 1 unless the overall status is ok, 3 if unreachable.",
+    )
     .option("--ready", "print nothing: exit 0 if the server is ready, 3 if it is not")
     .option("--url <url>", "server URL (KEYRACK_URL)")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)")

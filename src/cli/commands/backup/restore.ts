@@ -13,7 +13,7 @@ export function addRestoreCommand(program: Command): void {
     "keyrack restore --data-dir /var/lib/keyrack",
     "keyrack restore /mnt/backups/20261115T031500Z-0a1b2c --force",
   ])
-    .description("Replace the database with a backup. Ends all sessions; verifiers fetch their whole policy again.")
+    .description("Replace the database with a backup. Ends all sessions; nodes fetch the whole policy again.")
     .argument("[id]", "the backup's id or folder (default: the newest)")
     .option("--backup-dir <dir>", "folder that holds the backups")
     .option("--force", "replace an existing database; the old one is kept next to it")
@@ -51,7 +51,7 @@ function restoreReport(restored: Restored): string {
   const lines = [
     `Restored backup ${restored.backup_id} of ${restored.backup_created_at}.`,
     `  Ended ${plural(sessions_ended, "session")}, ${plural(tokens_ended, "one-time token")} and ${plural(invites_ended, "open invitation")}.`,
-    "  Raised every project's policy version: verifiers fetch the whole policy at their next poll.",
+    "  Raised every project's policy version: nodes fetch the whole policy at their next poll.",
   ];
   if (restored.replaced) {
     lines.push(`  The replaced database is kept as ${restored.replaced}. Delete it when you no longer need it.`);
