@@ -2,7 +2,7 @@
 // docs/isolation.md, the CLI's commands.gen.json and the golden files for help and OpenAPI.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { fileKey, settingsTable, type SettingName } from "../src/config/settings.ts";
+import { fileKey, settingNamesByGroup, settingsTable, type SettingName } from "../src/config/settings.ts";
 import { openApiDocument } from "../src/http/openapi.ts";
 import { endpoints } from "../src/api/index.ts";
 import { apiPage } from "./api-page.ts";
@@ -13,20 +13,24 @@ import { heading, row } from "./markdown.ts";
 import { withSharesTable } from "./shares-table.ts";
 
 export function configurePage(): string {
-  const names = Object.keys(settingsTable) as SettingName[];
-  const rows = names.map((name) => {
+  const rowOf = (name: SettingName): string => {
     const { env, defaultText, description } = settingsTable[name];
     return row([`\`${env}\``, `\`${fileKey(name)}\``, defaultText ? `\`${defaultText}\`` : "(unset)", description]);
-  });
+  };
+  const groups = settingNamesByGroup.flatMap(({ title, names }) => [
+    `## ${title}`,
+    "",
+    ...heading(["Environment variable", "keyrack.toml", "Default", "Description"]),
+    ...names.map(rowOf),
+    "",
+  ]);
   return [
     "# Settings",
     "",
     "Generated from the settings table by `npm run docs`. Precedence, lowest first: defaults, `keyrack.toml`, environment, flags of `keyrack serve`.",
     "`keyrack config show` prints the values in effect and their source; `keyrack config example` prints a file to start from.",
     "",
-    ...heading(["Environment variable", "keyrack.toml", "Default", "Description"]),
-    ...rows,
-    "",
+    ...groups,
   ].join("\n");
 }
 

@@ -138,7 +138,7 @@ export const parsers = {
   megabytes: integer(8, 1_000_000),
   zero_or_megabytes: (text: string): number => (text === "0" ? 0 : integer(8, 1_000_000_000)(text)),
   stall: integer(500, 600_000),
-  answer_bytes: integer(256 * 1024, 64 * MIB),
+  page_bytes: integer(256 * 1024, 64 * MIB),
   nodes: integer(100, 100_000),
   counters: integer(1_000, 100_000_000),
   cell_counters: integer(100, 100_000_000),

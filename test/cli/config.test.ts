@@ -11,6 +11,7 @@ describe("keyrack config", () => {
     const env = { KEYRACK_DATABASE_URL: "postgres://u:hunter2@h/db", KEYRACK_PORT: "6000" };
     const { code, stdout } = await keyrack(["config", "show"], { env, cwd: temp.dir });
     expect(code).toBe(0);
+    expect(stdout).toMatch(/^Network and TLS:\n {2}KEYRACK_HOST .*\n {2}KEYRACK_PORT +6000 +environment$/m);
     expect(stdout).toMatch(/KEYRACK_REGION +eu +file/);
     expect(stdout).toMatch(/KEYRACK_PORT +6000 +environment/);
     expect(stdout).toMatch(/KEYRACK_DATABASE_URL +\(hidden\) +environment/);

@@ -9,7 +9,7 @@ import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { endpoints } from "../../src/api/index.ts";
 import { buildFullProgram, commandTable } from "../../src/cli/command-table.ts";
 import { listCompletions } from "../../src/cli/commands/completion.ts";
-import { settingsTable } from "../../src/config/settings.ts";
+import { settingNamesByGroup, settingsTable } from "../../src/config/settings.ts";
 import { access } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { jobs } from "../../src/server/jobs.ts";
@@ -226,6 +226,17 @@ describe("a job", () => {
 });
 
 describe("a setting", () => {
+  it("is in exactly one group, and every group is in src/config/settings.ts", () => {
+    const declared = filesIn("src/config/groups", ".ts").flatMap((file) =>
+      [...readText(file).matchAll(/^ {2}(\w+): setting\(/gm)].map(([, name = ""]) => name),
+    );
+    const grouped = settingNamesByGroup.flatMap(({ names }) => names);
+    expect([declared.toSorted(), grouped.toSorted()]).toEqual([
+      Object.keys(settingsTable).toSorted(),
+      Object.keys(settingsTable).toSorted(),
+    ]);
+  });
+
   it("is in docs/configure.md (npm run docs) and read somewhere in src", () => {
     const page = readText("docs/configure.md");
     const files = filesIn("src", ".ts").filter((file) => !file.startsWith("src/config/"));

@@ -1,8 +1,7 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
 import { requireConsistent } from "../../config/consistency.ts";
-import { settingNames } from "../../config/load.ts";
-import { fileKey, settingsTable } from "../../config/settings.ts";
+import { fileKey, settingNamesByGroup, settingsTable, type SettingName } from "../../config/settings.ts";
 import { readSettings, usageErrors } from "../settings.ts";
 import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
 
@@ -38,21 +37,23 @@ export function addConfigCommands(program: Command): void {
 
 function show(options: Options): void {
   const { raw } = readSettings(options);
-  const rows = settingNames.map((name) => {
+  const rowOf = (name: SettingName) => {
     const { value, source } = raw[name];
     return { name: settingsTable[name].env, value: settingsTable[name].secret && value ? "(hidden)" : value, source };
-  });
+  };
+  const groups = settingNamesByGroup.map(({ title, names }) => ({ title, rows: names.map(rowOf) }));
+  const rows = groups.flatMap((group) => group.rows);
   if (options.json) return print(JSON.stringify({ object: "list", data: rows }));
   if (options.quiet) {
     for (const { name, value, source } of rows) if (source !== "default") print(`${name}=${value}`);
     return;
   }
-  print(
-    table([
-      ["SETTING", "VALUE", "SOURCE"],
-      ...rows.map(({ name, value, source }) => [name, value || "(unset)", source]),
-    ]),
-  );
+  const shown = groups.flatMap((group) => [
+    [""],
+    [`${group.title}:`],
+    ...group.rows.map(({ name, value, source }) => [`  ${name}`, value || "(unset)", source]),
+  ]);
+  print(table([["SETTING", "VALUE", "SOURCE"], ...shown]));
 }
 
 function check(options: Options): void {
@@ -65,15 +66,13 @@ function check(options: Options): void {
 }
 
 function exampleFile(): string {
-  const blocks = settingNames.map((name) => {
-    const { description, defaultText, kind } = settingsTable[name];
-    const numeric = ["port", "count", "ms", "wait", "password_min", "zero_or_count", "zero_or_megabytes"].includes(
-      kind,
-    );
-    return `# ${description}\n#${fileKey(name)} = ${numeric ? defaultText : JSON.stringify(defaultText)}\n`;
-  });
+  const blockOf = (name: SettingName): string => {
+    const { description, defaultText } = settingsTable[name];
+    const value = /^\d+$/.test(defaultText) ? defaultText : JSON.stringify(defaultText);
+    return `# ${description}\n#${fileKey(name)} = ${value}\n`;
+  };
   return [
     "# keyrack.toml: every setting with its default. Environment variables and flags override this file.\n",
-    ...blocks,
+    ...settingNamesByGroup.flatMap(({ title, names }) => [`## ${title}\n`, ...names.map(blockOf)]),
   ].join("\n");
 }

@@ -1,18 +1,18 @@
-// The part of the settings table about telemetry and usage.
-import { setting } from "./setting.ts";
+// Telemetry, usage and its push to a metering system.
+import { setting } from "../setting.ts";
 
 export const usageSettings = {
   ingest_events_per_minute: setting(
     "KEYRACK_INGEST_EVENTS_PER_MINUTE",
     "count",
     "120000",
-    "Telemetry events per minute and workspace.",
+    "Maximum number of telemetry events per minute and workspace.",
   ),
   series: setting(
     "KEYRACK_SERIES",
     "switch",
     "on",
-    "off = no usage series and no usage export: telemetry is counted per key and day, and per tenant and month only.",
+    "off = no usage series and no usage export: telemetry is only counted per key and day, and per tenant and month.",
   ),
   series_minutes: setting(
     "KEYRACK_SERIES_MINUTES",
@@ -25,13 +25,13 @@ export const usageSettings = {
     "KEYRACK_SERIES_ROUTES",
     "series_routes",
     "200",
-    "Routes of a project, environment and UTC day that usage distinguishes, 0 to 2000; more are counted together.",
+    "Maximum number of distinct routes per project, environment and UTC day, 0 to 2000; further ones are counted together.",
   ),
   last_used_detail: setting(
     "KEYRACK_LAST_USED_DETAIL",
     "switch",
     "on",
-    "off = the network and user agent of a key's last use are not stored; what is stored is deleted within the hour.",
+    "off = do not store the network and user agent of a key's last use; stored ones are deleted within the hour.",
   ),
   meter_url: setting(
     "KEYRACK_METER_URL",
@@ -49,6 +49,6 @@ export const usageSettings = {
     "KEYRACK_METER_SETTLE",
     "meter_settle",
     "15m",
-    "How long after its end, or after a late report, an hour is pushed, 1s to 7d.",
+    "Delay before an hour of usage is pushed, after it ends or after a late report; 1s to 7d.",
   ),
 } as const;
