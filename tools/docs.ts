@@ -1,5 +1,5 @@
-// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, docs/limits.md, a table of
-// docs/isolation.md, the CLI's commands.gen.json and the golden files for help and OpenAPI.
+// `npm run docs`: writes what is generated from tables: docs/api.md, docs/configure.md, docs/jobs.md, docs/limits.md, a
+// table of docs/isolation.md, the CLI's commands.gen.json and the golden files for help and OpenAPI.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { fileKey, settingNamesByGroup, settingsTable, type SettingName } from "../src/config/settings.ts";
@@ -8,6 +8,7 @@ import { endpoints } from "../src/api/index.ts";
 import { apiPage } from "./api-page.ts";
 import { commandsFile } from "./commands.ts";
 import { helpPage } from "./help.ts";
+import { jobsPage } from "./jobs-page.ts";
 import { limitsPage } from "./limits-page.ts";
 import { heading, row } from "./markdown.ts";
 import { withSharesTable } from "./shares-table.ts";
@@ -39,6 +40,7 @@ const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(at("docs/api.md"), apiPage());
   writeFileSync(at("docs/configure.md"), configurePage());
+  writeFileSync(at("docs/jobs.md"), jobsPage());
   writeFileSync(at("docs/limits.md"), limitsPage());
   writeFileSync(at("docs/isolation.md"), withSharesTable(readFileSync(at("docs/isolation.md"), "utf8")));
   writeFileSync(at("src/cli/api/commands.gen.json"), commandsFile(endpoints));

@@ -1,6 +1,6 @@
 // docs/limits.md: the limits that callers meet, with the values that the code checks.
 import { tmpdir } from "node:os";
-import { ingestBatch } from "../src/api/machine/ingest.ts";
+import { endpoints } from "../src/api/index.ts";
 import { META_BYTES, NAME_MAX, SCOPE_MAX, SCOPES_MAX } from "../src/api/schemas.ts";
 import { loadSettings } from "../src/config/load.ts";
 import { SESSIONS_MAX } from "../src/domain/auth/sessions.ts";
@@ -37,34 +37,43 @@ const shareOf = (name: Resource): number => limitsOf(sharesTable[name], settings
 const byEnv = ({ live, test }: { live: number; test: number }): string =>
   `${number(live)}; ${number(test)} by test credentials`;
 
+/** That of most endpoints, and those that differ. */
+function bodyLimits(): string {
+  const others = endpoints.filter(({ bodyLimits: { bytes: most } }) => most !== BODY_MAX);
+  return [
+    bytes(BODY_MAX),
+    ...others.map(({ name, bodyLimits: limit }) => `${bytes(limit.bytes)} for \`${name}\``),
+  ].join("; ");
+}
+
 type Limit = [what: string, limit: string, page: string];
 
 const GROUPS: Record<string, Limit[]> = {
   "Limits per workspace": [
     ["projects", byEnv(PROJECTS_MAX), "[keys](keys.md)"],
     ["tenants", byEnv({ live: SLOTS.live.max, test: SLOTS.test.max }), "[keys](keys.md)"],
-    ["API keys", "none; a plan may set one for each tenant", "[plans](quotas.md#plans)"],
+    ["API keys", "unlimited; a plan may set a limit per tenant", "[plans](quotas.md#plans)"],
     [
-      "secret keys that work, and all that are not revoked, in each environment",
+      "working secret keys, and all that are not revoked, per environment",
       `${number(SECRET_KEYS_MAX)} · ${number(UNREVOKED_PER_WORKING * SECRET_KEYS_MAX)}`,
       "[secret keys](keys.md#secret-keys)",
     ],
     ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
     [
-      "key prefixes, and of one project",
+      "key prefixes, and key prefixes per project",
       `${byEnv(WORKSPACE_PREFIXES_MAX)} · ${PROJECT_PREFIXES_MAX}`,
       "[prefixes](keys.md#custom-key-prefixes)",
     ],
     ["members, and pending invitations", `${MEMBERS_MAX} · ${PENDING_INVITES_MAX}`, "[people](people.md#invitations)"],
-    ["invitations in 24 hours, of an account", number(shareOf("mail")), "[people](people.md#invitations)"],
+    ["invitations within 24 hours, per account", number(shareOf("mail")), "[people](people.md#invitations)"],
     [
-      "nodes of a project, in each environment",
+      "nodes per project and environment",
       `${number(settings.nodes_max)} (\`KEYRACK_NODES_MAX\`)`,
       "[isolation](isolation.md#resources)",
     ],
     [
-      "bytes written in a day, in each environment",
-      `${bytes(shareOf("disk"))}; a quarter in test (\`KEYRACK_WRITES_MB_PER_DAY\`)`,
+      "bytes written per UTC day, in live",
+      `${bytes(shareOf("disk"))}; in test a quarter (\`KEYRACK_WRITES_MB_PER_DAY\`)`,
       "[isolation](isolation.md#resources)",
     ],
   ],
@@ -75,44 +84,44 @@ const GROUPS: Record<string, Limit[]> = {
       `${number(LIMIT_MAX)} · ${days(WINDOW_MS_MAX)}`,
       "[rate limits](quotas.md#rate-limits)",
     ],
-    ["quotas, also of a tenant or plan", number(QUOTAS_MAX), "[quotas](quotas.md#quotas)"],
+    ["quotas, also per tenant and plan", number(QUOTAS_MAX), "[quotas](quotas.md#quotas)"],
     ["units of a quota", number(AMOUNT_MAX), "[quotas](quotas.md#quotas)"],
-    ["open grants of a balance", number(OPEN_MAX), "[grants](quotas.md#grants)"],
-    ["scopes, and characters of one", `${SCOPES_MAX} · ${SCOPE_MAX}`, "[scopes](keys.md#scopes)"],
-    ["addresses and networks in a list", number(CIDRS_MAX), "[IP allow lists](ip-allow-lists.md)"],
-    ["characters of a name, `meta` as JSON", `${NAME_MAX} · ${bytes(META_BYTES)}`, "[API](api.md)"],
+    ["unspent grants per balance", number(OPEN_MAX), "[grants](quotas.md#grants)"],
+    ["scopes, and characters per scope", `${SCOPES_MAX} · ${SCOPE_MAX}`, "[scopes](keys.md#scopes)"],
+    ["addresses and networks in an allow list", number(CIDRS_MAX), "[IP allow lists](ip-allow-lists.md)"],
+    ["characters of a name, and size of `meta` as JSON", `${NAME_MAX} · ${bytes(META_BYTES)}`, "[API](api.md)"],
     ["active keys of a tenant through the portal, per project", number(EMBED_KEYS_MAX), "[portal](embed.md#the-token)"],
   ],
   Requests: [
-    ["body", `${bytes(BODY_MAX)}; telemetry ${bytes(ingestBatch.bodyLimits.bytes)}`, "[API](api.md)"],
+    ["body", bodyLimits(), "[API](api.md)"],
     [
       "page of a list",
       `${bytes(settings.answer_max_bytes)} (\`KEYRACK_ANSWER_MAX_BYTES\`)`,
       "[settings](configure.md)",
     ],
     [
-      "long reads at once, in each environment: usage series, reports and exports, counts of keys, lists of keys that examine over 1,000; a customer's portal has its own",
-      `${THREAD_READS.perOwner}; others wait ${THREAD_READS.waitMs / 1000} s, then 503 \`unavailable\``,
+      "concurrent long reads per workspace and environment: usage series, reports and exports, counts of keys, and lists of keys that examine over 1,000; portals have their own",
+      `${THREAD_READS.perOwner}; further ones wait ${THREAD_READS.waitMs / 1000} s, then 503 \`unavailable\``,
       "[isolation](isolation.md#resources)",
     ],
     [
-      "exports at once: live, test",
+      "concurrent exports in live, and in test",
       `${shareOf("exports")} · ${shareOf("exports") / 4}`,
       "[isolation](isolation.md#resources)",
     ],
     [
-      "telemetry: events in a batch, and in a minute",
+      "telemetry: events per batch, and per minute",
       `${number(EVENTS_MAX)} · ${number(shareOf("ingest"))}`,
       "[usage](usage.md)",
     ],
-    ["tags of an event", number(TAGS_MAX), "[usage](usage.md)"],
+    ["tags per event", number(TAGS_MAX), "[usage](usage.md)"],
     [
-      "idempotency: records and bytes of responses, in each environment",
+      "idempotency: records, and bytes of stored responses, per environment",
       `${number(RECORDS_MAX)} · ${bytes(STORED_BYTES_MAX)}`,
       "[library](sdk.md#idempotent-handlers)",
     ],
     [
-      "idempotency: one response, and how long it is stored",
+      "idempotency: size of one response, and how long it is stored",
       `${bytes(BODY_BYTES_MAX)} · ${days(TTL_MS_MAX)}`,
       "[library](sdk.md#idempotent-handlers)",
     ],
@@ -129,7 +138,7 @@ const GROUPS: Record<string, Limit[]> = {
       `${settings.workspaces_per_person} (\`KEYRACK_WORKSPACES_PER_PERSON\`)`,
       "[people](people.md#who-may-sign-up)",
     ],
-    ["logins, sign-ups, reset mails", "by network and address", "[throttles](people.md#throttles)"],
+    ["logins, sign-ups, reset emails", "by network and address", "[throttles](people.md#throttles)"],
   ],
 };
 
@@ -137,7 +146,7 @@ export function limitsPage(): string {
   return [
     "# Limits",
     "",
-    "Generated from the code by `npm run docs`, with the default settings. What customers share beyond these, and what happens at each bound: [isolation.md](isolation.md#resources). Bounds of single fields: [api.md](api.md).",
+    "Generated from the code by `npm run docs`, with the default settings. Shared resources, and what happens when they are full: [isolation.md](isolation.md#resources). Limits of single fields: [api.md](api.md).",
     "",
     ...Object.entries(GROUPS).flatMap(([title, limits]) => [
       `## ${title}`,

@@ -55,7 +55,7 @@ export const sharesTable = {
     what: "Calls of API keys that wait for nodes: POST /v1/self/revoke with wait=true",
     owners: ["cell"],
     limits: fixed(100, UNBOUNDED),
-    boundNote: "customers of one account share its places",
+    boundNote: "customers of one account share them",
     atBound:
       "its next call gets its response at once, with what is known; a smaller customer's ends its oldest in the same way",
   },
@@ -66,22 +66,22 @@ export const sharesTable = {
     atBound: "503; owners take turns in every group",
   },
   loop: {
-    what: "Requests that wait for their turn of the event loop",
+    what: "Requests that wait for their turn on the event loop",
     owners: ["cell", "account", "person", "network"],
     atBound: "waits while other owners take their turns, of 0.25 ms each",
   },
   pipeline: {
-    what: "Requests that wait behind another one of their connection, plus one per 4 KiB of waiting body",
+    what: "Requests that wait for an earlier one on their connection, plus one per 4 KiB of waiting body",
     owners: ["cell", "account", "person", "network"],
     limits: fixed(16_384, 4_096),
     atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",
   },
   counters: {
-    what: "Places for rate-limit counters in this process; a fixed counter takes one, a sliding one two, a rule ten",
+    what: "Slots for rate-limit counters in this process: 1 per fixed counter, 2 per sliding counter, 10 per rule",
     owners: ["cell"],
     limits: ({ ratelimit_counters }) => ({ bound: ratelimit_counters, share: UNBOUNDED }),
-    boundNote: "100,000 counters a cell",
-    atBound: "its new ids share one counter for each rule",
+    boundNote: "100,000 counters per cell",
+    atBound: "its new ids share one counter per rule",
     setting: ["KEYRACK_RATELIMIT_COUNTERS", "KEYRACK_RATELIMIT_COUNTERS_PER_WORKSPACE"],
   },
   leases: {
@@ -97,25 +97,25 @@ export const sharesTable = {
     atBound: "the units of its oldest lease stay charged",
   },
   quota_definitions: {
-    what: "Keys and tenants whose quotas this process has read in the last seconds",
+    what: "Keys and tenants whose quotas this process read in the last seconds",
     owners: ["cell"],
     limits: fixed(200_000, 50_000),
     atBound: "its oldest is read from the database again",
   },
   quota_balances: {
-    what: "Balances of quotas of which this process holds units",
+    what: "Quota balances of which this process holds units",
     owners: ["cell"],
     limits: fixed(100_000, 25_000),
-    atBound: "the units of its oldest balance go back to the database",
+    atBound: "the units of its oldest balance are returned to the database",
   },
   quota_returns: {
-    what: "Balances of quotas whose units wait to go back, because the database had no room for the write",
+    what: "Quota balances whose units wait to be returned, because the database had no room for the write",
     owners: ["cell"],
     limits: fixed(10_000, 2_500),
     atBound: "the units count as spent",
   },
   overviews: {
-    what: "Figures of workspaces that were computed in the last seconds",
+    what: "Workspace overviews computed in the last seconds",
     owners: ["cell"],
     limits: fixed(1_000, 1),
     atBound: "they are computed again for each request",
@@ -138,7 +138,7 @@ export const sharesTable = {
     owners: ["cell", "person"],
     limits: ({ writes_mb_per_day: mb }) => ({ bound: UNBOUNDED, share: mb === 0 ? UNBOUNDED : mb * MIB }),
     boundNote: "test a quarter, a person at most 64 MiB",
-    atBound: "429 for what stores something; 503 when the disk is almost full and it wrote much",
+    atBound: "429 for requests that store something; 503 when the disk is almost full and it wrote the most",
     setting: ["KEYRACK_WRITES_MB_PER_DAY", "KEYRACK_DISK_RESERVE_MB"],
   },
   idempotency: {
@@ -146,20 +146,20 @@ export const sharesTable = {
     owners: ["cell"],
     shows: "refusals",
     limits: fixed(UNBOUNDED, RECORDS_MAX),
-    atBound: "429; the responses of more than 1 GiB are not stored",
+    atBound: "429; responses beyond 1 GiB in total are not stored",
   },
   throttles: {
     what: "Windows of the throttles of logins, sign-ups and other requests",
     owners: ["network", "cell", "person"],
     limits: ({ throttle_subjects }) => ({ bound: throttle_subjects, share: UNBOUNDED }),
-    atBound: "one of its windows is evicted; new subjects of a network are refused until that would have lapsed",
+    atBound: "one of its windows is evicted; new windows for networks are refused until that window would have ended",
     setting: "KEYRACK_THROTTLE_SUBJECTS",
   },
   unsent: {
-    what: "Bytes of large responses that clients have not taken yet",
+    what: "Bytes of large responses that clients have not read yet",
     owners: ["cell", "network", "person", "account"],
     limits: ({ unsent_mb }) => ({ bound: unsent_mb * MIB, share: (unsent_mb * MIB) / 4 }),
-    atBound: "large responses wait 2 s for its clients to read, then 503; a connection that takes nothing is closed",
+    atBound: "large responses wait 2 s for its clients to read, then 503; a connection that reads nothing is closed",
     setting: "KEYRACK_UNSENT_MB",
   },
   ...cacheShares,
@@ -167,7 +167,7 @@ export const sharesTable = {
     what: "Threads that verify audit chains; two at a time",
     owners: ["account"],
     shows: "nothing",
-    atBound: "waits its turn after 250 ms; the account that has used least time in the last minute is next",
+    atBound: "waits for its turn after 250 ms; the account that used the least time in the last minute is next",
   },
   usage_reads: {
     what: `Reads in worker threads, such as usage series: ${THREAD_READS.atOnce} run at a time, ${THREAD_READS.perOwner} per cell and ${THREAD_READS.perOwner} for all portals of an account, which never holds more than are free`,
@@ -190,14 +190,14 @@ export const sharesTable = {
     atBound: "429",
   },
   bodies: {
-    what: "Bytes of request bodies that are being read; of small ones only those that do not arrive at once",
+    what: "Bytes of request bodies that are being received; of small ones only those that do not arrive at once",
     owners: ["cell", "person", "account"],
     limits: ({ bodies_mb }) => ({ bound: bodies_mb * MIB, share: (bodies_mb * MIB) / 4 }),
     atBound: "its connections are not read until there is room; after 30 s 408; with 32 waiting, and a small body, 503",
     setting: "KEYRACK_BODIES_MB",
   },
   anonymous_bodies: {
-    what: "Bytes of request bodies without a credential that are being read; of small ones as above",
+    what: "Bytes of request bodies without a credential that are being received; of small ones as above",
     owners: ["network"],
     limits: ({ bodies_mb }) => ({ bound: (bodies_mb * MIB) / 4, share: (bodies_mb * MIB) / 16 }),
     atBound: "its connections are not read until there is room; after 30 s 408; with 32 waiting, and a small body, 503",
@@ -224,7 +224,7 @@ export const sharesTable = {
     atBound: "409",
   },
   ingest: {
-    what: "Telemetry events in a minute; counted in the database",
+    what: "Telemetry events per minute; counted in the database",
     owners: ["cell"],
     shows: "refusals",
     limits: ({ ingest_events_per_minute: share }) => ({ bound: UNBOUNDED, share }),
@@ -247,7 +247,7 @@ export const sharesTable = {
     limits: ({ invite_mails_per_day }) => ({ bound: UNBOUNDED, share: invite_mails_per_day }),
     boundNote: "3 to one address",
     atBound:
-      "an account's invitation is refused with 429, or 503 while 500 of its emails wait; an address's mail is held back",
+      "an account's invitation is refused with 429, or 503 while 500 of its emails wait; mail to an address is held back",
     setting: "KEYRACK_INVITE_MAILS_PER_DAY",
   },
 } as const satisfies Record<string, Share>;
@@ -286,7 +286,11 @@ export class Shares {
     return [
       gauge("keyrack_share_used", "In use by all owners, by resource.", used),
       gauge("keyrack_share_largest", "The largest owner's use divided by its share.", largest),
-      counter("keyrack_share_refused", "Refused or evicted at a bound, by resource and kind of owner.", refused),
+      counter(
+        "keyrack_share_refused",
+        "Refused or evicted because a limit was reached, by resource and kind of owner.",
+        refused,
+      ),
     ];
   }
 }

@@ -195,7 +195,7 @@ describe("a CLI command", () => {
 });
 
 describe("a job", () => {
-  it("is in the table of docs/jobs.md", () => {
+  it("is in the table of docs/jobs.md (npm run docs)", () => {
     const page = readText("docs/jobs.md");
     const lost = jobs.map(({ name }) => name).filter((name) => !page.includes(`| ${name} |`));
     expect(missing(lost, "docs/jobs.md")).toEqual([]);

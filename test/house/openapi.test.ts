@@ -9,6 +9,7 @@ import { openApiDocument, openApiDocumentYielding } from "../../src/http/openapi
 import { endpoints } from "../../src/api/index.ts";
 import { apiPage } from "../../tools/api-page.ts";
 import { configurePage } from "../../tools/docs.ts";
+import { jobsPage } from "../../tools/jobs-page.ts";
 import { limitsPage } from "../../tools/limits-page.ts";
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
@@ -21,6 +22,10 @@ describe("generated documents are fresh (npm run docs writes them)", () => {
 
   it("docs/api.md", () => {
     expect(firstDifference(apiPage(), read("docs/api.md"))).toBeNull();
+  });
+
+  it("docs/jobs.md", () => {
+    expect(firstDifference(jobsPage(), read("docs/jobs.md"))).toBeNull();
   });
 
   it("docs/limits.md", () => {

@@ -76,7 +76,7 @@ describe("the largest owner", () => {
     const { counter, remaining, newcomer } = small();
     for (const i of [0, 1]) counter.check(ask([rule], { key_id: `k${i}` }));
     expect(newcomer(1).allowed).toBe(true);
-    expect(counter.metrics().given_up_total).toBeGreaterThan(0);
+    expect(counter.metrics().evicted_total).toBeGreaterThan(0);
     // Given up or not, no counter of the rule has more left than before: what was given up is shared by new subjects.
     for (let i = 0; i < 6; i++) expect(remaining(`k${i}`), `k${i}`).toBeLessThanOrEqual(1);
     expect(remaining("new")).toBeLessThanOrEqual(1);
@@ -100,7 +100,7 @@ describe("the largest owner", () => {
     );
     counter.check(ask([rule], { workspace_id: "w2", key_id: "x", cost: 5 }));
     counter.check(ask([rule], { workspace_id: "w3", key_id: "y", cost: 5 }));
-    expect(counter.metrics().given_up_total).toBeGreaterThan(0);
+    expect(counter.metrics().evicted_total).toBeGreaterThan(0);
     for (const { lease_id } of leases) counter.returnLease("w1", lease_id!, 2);
     for (const [workspace_id, key_id] of [
       ["w2", "x"],

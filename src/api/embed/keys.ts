@@ -29,7 +29,7 @@ import {
 import { ApiKey, MintedApiKey, QuotaBalance, RotatedApiKey, ScopeCatalogue } from "../vendor/schemas.ts";
 
 export const embedSessionShow = endpoint("GET /v1/embed/session", {
-  summary: "What the token grants: project, environment, tenant, scopes and remaining lifetime.",
+  summary: "Show what the token grants: project, environment, tenant, scopes and remaining lifetime.",
   access: "embed.use",
   output: z.strictObject({
     object: z.literal("embed_session"),
@@ -38,8 +38,8 @@ export const embedSessionShow = endpoint("GET /v1/embed/session", {
     test_mode: z.boolean(),
     tenant: z.strictObject({ id: Uuid, external_id: z.string(), name: z.string().nullable() }),
     scopes: z.array(z.string()),
-    default_ttl_days: z.int().nullable().describe("days that a new key lives; null = without end"),
-    scope_catalogue: ScopeCatalogue.describe("words for the scopes that the token may grant"),
+    default_ttl_days: z.int().nullable().describe("lifetime of new keys, in days; null = unlimited"),
+    scope_catalogue: ScopeCatalogue.describe("descriptions of the scopes that the token may grant"),
     expires_at: Timestamp,
     expires_in: z.int(),
     suspended: z
@@ -111,7 +111,7 @@ export const embedKeysRevoke = endpoint("POST /v1/embed/keys/{id}/revoke", {
 });
 
 export const embedKeysUsage = endpoint("GET /v1/embed/keys/{id}/usage", {
-  summary: "Requests and errors of a key per UTC day, oldest first.",
+  summary: "Show requests and errors of a key per UTC day, oldest first.",
   access: "embed.use",
   scope: "keys:read",
   params: ById,

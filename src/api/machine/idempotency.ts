@@ -14,7 +14,7 @@ const Ttl = z
   .int()
   .min(TTL_MS_MIN)
   .max(TTL_MS_MAX)
-  .describe("how long the claim and its response are kept, in milliseconds; a day by default");
+  .describe("how long the claim and its response are stored, in milliseconds; a day by default");
 const LockToken = text(8, 64).describe("lock_token of the claim");
 const Scoped = {
   scope_hash: Sha256Hex.describe(

@@ -25,19 +25,25 @@ const Event = z.looseObject({
   route: text(0, TEXT_MAX.route).nullable().describe("pattern of the path, to group usage by; null if there is none"),
   status: z.int().min(100).max(599).describe("status of the response"),
   duration_ms: z.number().min(0).describe("time to the response, in milliseconds"),
-  degraded: z.boolean().describe("decided with a stale policy, without one, or without counters"),
+  degraded: z.boolean().describe("whether it was decided with a stale policy, without a policy, or without counters"),
   denial_reason: text(0, TEXT_MAX.denial_reason)
     .nullable()
     .optional()
     .describe("code of the denial; null if the request was admitted"),
   request_id: text(1, TEXT_MAX.request_id).describe("unique for each request; a repeated one counts once in a batch"),
-  sample_rate: SampleRate.optional().describe("as that of the batch, for this event"),
+  sample_rate: SampleRate.optional().describe("sample_rate of this event, instead of the batch's"),
   // A malformed value of one of these is ignored and refuses nothing.
-  cost: z.int().min(0).max(COST_MAX).optional().describe("units that it was charged; 1 by default"),
-  tags: z.record(z.string().regex(TAG_NAME), z.string().regex(TAG_VALUE)).optional().describe(`up to ${TAGS_MAX}`),
+  cost: z.int().min(0).max(COST_MAX).optional().describe("units charged; 1 by default"),
+  tags: z
+    .record(z.string().regex(TAG_NAME), z.string().regex(TAG_VALUE))
+    .optional()
+    .describe(`tags to group usage by; up to ${TAGS_MAX}`),
   network: z.string().nullable().optional().describe("the client's network: /24 of IPv4 or /48 of IPv6"),
   user_agent: text(1, 32).optional().describe("product name of the client"),
-  would_deny: z.literal("ip_not_allowed").optional().describe("admitted, but outside of a list in report mode"),
+  would_deny: z
+    .literal("ip_not_allowed")
+    .optional()
+    .describe("admitted, but from an address outside an allow list in report mode"),
 });
 
 export const ingestBatch = endpoint("POST /v1/ingest/batch", {
@@ -61,11 +67,11 @@ export const ingestBatch = endpoint("POST /v1/ingest/batch", {
       })
       .describe("the library that reports"),
     events: z.array(Event).max(EVENTS_MAX).describe("one for each request"),
-    events_dropped: z.int().min(0).optional().describe("events that could not be kept since the last batch"),
+    events_dropped: z.int().min(0).optional().describe("events lost since the last batch"),
     sample_rate: SampleRate.optional().describe(
       "share of requests that is reported: an event counts 1/sample_rate times",
     ),
-    key_first_daily: z.boolean().optional().describe("every key's first request of a UTC day is reported"),
+    key_first_daily: z.boolean().optional().describe("whether every key's first request of a UTC day is reported"),
   }),
   output: z.strictObject({
     object: z.literal("ingest_receipt"),

@@ -25,7 +25,7 @@ const filter = {
   project_id: Uuid.describe("project whose policy is read"),
   env: Env.optional().describe("only keys of this environment"),
   tenant_id: z.array(Uuid).min(1).max(TENANTS_MAX).optional().describe("only keys of these tenants"),
-  node: NodeId.optional().describe("id of the node that polls; its polls are acknowledgements"),
+  node: NodeId.optional().describe("id of the polling node; its polls acknowledge versions"),
   caps: text(1, CAPS_CHARS_MAX)
     .optional()
     .describe(
@@ -35,7 +35,7 @@ const filter = {
 };
 
 export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
-  summary: "The complete policy of a project, in pages if max_keys is given.",
+  summary: "Read the complete policy of a project, in pages if max_keys is given.",
   access: "machine.use",
   hot: "lanes/snapshot",
   query: z.strictObject({ ...filter, cursor: text(1, 512).optional().describe("next_cursor of the previous page") }),
@@ -46,14 +46,15 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
 });
 
 export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
-  summary: "Changes since a policy version; 304 if there are none. With wait_ms the response waits for a change.",
+  summary:
+    "Read the changes since a policy version; 304 if there are none. With wait_ms the response waits for a change.",
   access: "machine.use",
   hot: "lanes/delta",
   query: z.strictObject({
     ...filter,
     since: z.int().min(0).describe("policy version that the node holds"),
     wait_ms: z.int().min(0).max(WAIT_MS_MAX).default(0).describe("how long to wait for a change, in milliseconds"),
-    leaving: Flag.default("false").describe("the node stops: revocations no longer wait for it"),
+    leaving: Flag.default("false").describe("the node is shutting down: revocations no longer wait for it"),
   }),
   output: z.union([PolicyDelta, PolicySnapshot]),
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],

@@ -21,11 +21,11 @@ const Subject = {
     .min(0)
     .max(OWED_MAX)
     .default(0)
-    .describe("units that were admitted without asking; charged to quotas even beyond zero"),
+    .describe("units admitted without a check; charged to quotas even if they are used up"),
   owed_id: Uuid.nullable()
     .default(null)
     .describe(
-      "names what is owed: of units that are sent again under it, only those beyond the largest number before are charged; known for 8 days",
+      "id of these owed units: if they are sent again under the same id, only units beyond the highest number so far are charged; remembered for 8 days",
     ),
 };
 
@@ -70,12 +70,12 @@ const QuotaStates = {
 };
 
 const CheckFields = z
-  .strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1).describe("units of the request") })
+  .strictObject({ ...Subject, cost: z.int().min(0).max(UNITS_MAX).default(1).describe("units to charge") })
   .superRefine(requireSomething);
 
 export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
   summary:
-    "Check a request against its rate limits, and its quotas if asked to, and charge all of them or none. A denial is a 200 with allowed false.",
+    "Check a request against its rate limits, and on request its quotas, and charge all of them or none. A denial is a 200 with allowed false.",
   access: "machine.use",
   hot: "lanes/check",
   body: withFastPath(CheckFields, fastParseCheck),

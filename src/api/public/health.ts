@@ -55,7 +55,7 @@ const Component = z.enum(HEALTHS);
 
 export const status = endpoint("GET /status", {
   summary:
-    "Health of each component, the last restore test, and the versions on this database. Always 200; cached for five seconds.",
+    "Show the health of each component, the last restore test, and the versions of the processes on this database. Always 200; cached for five seconds.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({

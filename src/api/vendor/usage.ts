@@ -51,7 +51,7 @@ export const keysIpReport = endpoint("GET /v1/keys/{id}/ip_report", {
 
 export const usageBilling = endpoint("GET /v1/usage/billing", {
   summary:
-    "Billable tenants per UTC month, newest first: those with an admitted live request, counted once across projects.",
+    "Show billable tenants per UTC month, newest first: those with an admitted live request, counted once across projects.",
   access: "usage.billing",
   query: z.strictObject({ months: Months.default(6).describe(MONTHS) }),
   output: listOf(z.strictObject({ object: z.literal("billable_tenant_month"), month: Day, active_tenants: z.int() })),

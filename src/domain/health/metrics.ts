@@ -44,7 +44,7 @@ function writeFamilies({ store, counts }: Services): Family[] {
   const mutations = Object.entries(counts.mutations).map(([action, value]) => ({ labels: { action }, value }));
   const lookups = Object.entries(counts.lookups).map(([outcome, value]) => ({ labels: { outcome }, value }));
   return [
-    counter("keyrack_key_lookups", "Whole keys that were looked up, by outcome.", lookups),
+    counter("keyrack_key_lookups", "Lookups of full keys, by outcome.", lookups),
     counter("keyrack_mutations", "Changes committed and audited, by action.", mutations),
     counter("keyrack_commits", "Durable commits.", store.stats.commits),
     {
@@ -89,9 +89,9 @@ function limiterFamilies({ counters }: Services): Family[] {
     ),
     counter("keyrack_ratelimit_refused", "Lookups rejected because no counter was free.", memory.refused_total),
     counter(
-      "keyrack_ratelimit_given_up",
-      "Counters of the largest owner whose units moved to a shared counter, to make room.",
-      memory.given_up_total,
+      "keyrack_ratelimit_evicted",
+      "Counters of the largest owner that were merged into a shared counter to make room.",
+      memory.evicted_total,
     ),
   ];
 }
@@ -108,12 +108,12 @@ function cacheFamilies({ credentialCache, feed, nodes }: Services): Family[] {
     counter("keyrack_policy_head_reads", "Statements that read policy versions for polls.", feed.headReads),
     counter(
       "keyrack_notices_missed",
-      "Policy versions of another process found without its notice.",
+      "Policy versions of other processes found by polling, without a notification.",
       feed.noticesMissed,
     ),
     counter(
       "keyrack_node_reports_dropped",
-      "Reports of nodes that were dropped because too many waited; the nodes repeat them.",
+      "Reports of nodes that were dropped because too many were waiting; the nodes send them again.",
       nodes.dropped,
     ),
   ];
@@ -127,11 +127,7 @@ function workerFamilies({ worker }: Services): Family[] {
       "Projects whose idle keys cannot be revoked yet, because telemetry is missing or too recent.",
       worker.keyPoliciesBlocked ?? 0,
     ),
-    gauge(
-      "keyrack_search_backlog",
-      "Changes of keys that the search index lacked at its last run.",
-      worker.searchBacklog ?? 0,
-    ),
+    gauge("keyrack_search_backlog", "Changed keys not yet in the search index.", worker.searchBacklog ?? 0),
     gauge("keyrack_jobs_failing", "Jobs whose last run failed.", worker.failing.size),
   ];
 }
@@ -147,10 +143,10 @@ function seriesFamilies({ counts: { series }, meter }: Services): Family[] {
     ),
     counter(
       "keyrack_ingest_ignored",
-      "Malformed optional fields of telemetry events, by field.",
+      "Ignored telemetry fields: optional and malformed, by field.",
       samples("field", series.ignored),
     ),
-    counter("keyrack_meter_refused", "Events that the metering system refused and that were set aside.", meter.refused),
+    counter("keyrack_meter_refused", "Events that the metering system refused.", meter.refused),
   ];
 }
 
@@ -158,7 +154,7 @@ function quotaFamilies({ quotas: { metrics } }: Services): Family[] {
   const { denied, ...blocks } = metrics;
   const results = Object.entries(blocks).map(([result, value]) => ({ labels: { result }, value }));
   return [
-    counter("keyrack_quota_denied", "Requests that a quota refused.", denied),
+    counter("keyrack_quota_denied", "Requests refused by a quota.", denied),
     counter(
       "keyrack_quota_blocks",
       "Blocks of quota units by result: taken, none left (empty), given back (returned), or failed.",
@@ -238,9 +234,9 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_outbox_queued", "Messages waiting to be sent.", mail.queued),
     gauge("keyrack_outbox_dead", "Messages that became undeliverable within the last day.", mail.dead),
     gauge("keyrack_setup_open", "1 while the server has no owner and accepts setup links.", setupOpen ? 1 : 0),
-    gauge("keyrack_series_lag_seconds", "Age of the oldest batch that usage series lack.", lagMs / 1_000),
-    gauge("keyrack_series_journal_rows", "Journal rows that usage series lack.", journal?.rows ?? 0),
-    gauge("keyrack_meter_lag_seconds", "Since when the oldest hour that was not pushed is due.", meterLag / 1_000),
+    gauge("keyrack_series_lag_seconds", "Age of the oldest batch not yet in usage series.", lagMs / 1_000),
+    gauge("keyrack_series_journal_rows", "Journal rows not yet in usage series.", journal?.rows ?? 0),
+    gauge("keyrack_meter_lag_seconds", "How long the oldest hour not pushed yet has been overdue.", meterLag / 1_000),
     gauge("keyrack_nodes_live", "Nodes seen recently.", nodes.live),
     gauge("keyrack_nodes", "Nodes by state; a node may be in several.", inStates(nodes)),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),

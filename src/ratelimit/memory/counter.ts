@@ -57,7 +57,7 @@ type MemoryMetrics = {
   overflowed_total: number;
   refused_total: number;
   lapsed_total: number;
-  given_up_total: number;
+  evicted_total: number;
 };
 
 export class MemoryCounter implements Counter {
@@ -171,7 +171,7 @@ export class MemoryCounter implements Counter {
       overflowed_total: overflowed,
       refused_total: refused,
       lapsed_total: lapsed,
-      given_up_total: evicted,
+      evicted_total: evicted,
     };
   }
 

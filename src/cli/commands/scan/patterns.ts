@@ -21,7 +21,7 @@ export function addPatternsCommand(scan: Command): void {
   const command = targetFlags(outputFlags(scan.command("patterns"), "print only the patterns"));
   command
     .description(
-      "Print rules for other secret scanners: the key prefixes of your projects and our own. Scan a folder of that name as ./patterns.",
+      "Print rules for other secret scanners: the key prefixes of your projects and our own. To scan a folder named patterns, write ./patterns.",
     )
     .option("--format <format>", `one of ${FORMATS.join(", ")}`, "regex")
     .option("--prefix <prefix...>", "these key prefixes instead of those of your projects; needs no server")
