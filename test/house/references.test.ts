@@ -102,12 +102,16 @@ describe("references", () => {
     expect(found).toEqual([]);
   });
 
+  it("in docs/README.md lead to every page of docs, except the records that docs/design lists", () => {
+    const index = readText("docs/README.md");
+    const listed = filesIn("docs", ".md").filter((file) => !/^docs\/(README|design\/\d)/.test(file));
+    expect(listed.filter((file) => !index.includes(`](${file.slice("docs/".length)}`))).toEqual([]);
+  });
+
   it("in documents name source files that exist", () => {
     const quoted = (text: string): string =>
       [...text.matchAll(/`([^`\n]+)`/g)].map(([, inside = ""]) => (/\s/.test(inside) ? "" : inside)).join("\n");
-    const found = current.flatMap((file) =>
-      missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`),
-    );
+    const found = current.flatMap((file) => missingIn(file, quoted(readText(file))).map((path) => `${file}: ${path}`));
     expect(found).toEqual([]);
   });
 });

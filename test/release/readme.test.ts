@@ -1,6 +1,6 @@
-// The ways to install that the README shows, and to check a release that SECURITY.md shows, run as written, with a
-// signed release made here. Without a binary the program in it is a script that starts the bundled one, and the image
-// is left out; `npm run test:binary` runs all with the built one.
+// The ways to install that the README and docs/operate.md show, and to check a release that SECURITY.md shows, run as
+// written, with a signed release made here. Without a binary the program in it is a script that starts the bundled one,
+// and the image is left out; `npm run test:binary` runs all with the built one.
 import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,11 +36,17 @@ const builtBinary = process.env.KEYRACK_TEST_BIN;
 const IMAGE = `keyrack-${TESTED_VERSION}-oci.tar`;
 const DEB = `keyrack_${TESTED_VERSION}_${architectures[here]}.deb`;
 
-const section = /^## Install\n([\s\S]*?)^## /m.exec(readText("README.md"))?.[1] ?? "";
-const blocks = [...section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block);
-const [source = "", release = "", debian = "", image = ""] = blocks;
-/** The variables that the later blocks use. */
-const variables = release.match(/^[A-Z]+=.*\n/gm)?.join("") ?? "";
+/** The shell commands of a section. */
+function blocksIn(file: string, title: string): string[] {
+  const section = new RegExp(`^## ${title}\\n([\\s\\S]*?)^## `, "m").exec(readText(file))?.[1] ?? "";
+  return [...section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, block = ""]) => block);
+}
+
+const blocks = blocksIn("README.md", "Install");
+const [source = "", release = ""] = blocks;
+const [debian = ""] = blocksIn("docs/operate.md", "Debian package");
+const [image = ""] = blocksIn("docs/operate.md", "Container image");
+const variablesOf = (block: string): string => block.match(/^[A-Z]+=.*\n/gm)?.join("") ?? "";
 
 const temp = tempDir();
 const at = (...parts: string[]): string => join(temp.dir, ...parts);
@@ -91,11 +97,13 @@ const SERVES = "keyrack version; keyrack ephemeral --seed -- keyrack project lis
 const SERVED = new RegExp(`^${TESTED_VERSION.replaceAll(".", "\\.")}\\n[0-9a-f-]{36}$`);
 
 describe("README.md", { timeout: TIMEOUT_MS }, () => {
-  it("shows the source, and then a release, its Debian package and its image, of this version or the next", () => {
-    expect(blocks.length).toBe(4);
+  it("shows the source, and then a release, of this version or the next; docs/operate.md has the packages", () => {
+    expect(blocks.length).toBe(2);
     // 0.1.0 has none of the files.
     const shown = VERSION === "0.1.0" ? PLACEHOLDER : VERSION;
-    expect(variables).toBe(`VERSION=${shown}\nRELEASE=${PUBLISHED}/v$VERSION\n`);
+    expect(variablesOf(release)).toBe(`VERSION=${shown}\nRELEASE=${PUBLISHED}/v$VERSION\n`);
+    for (const block of [debian, image])
+      expect(variablesOf(block)).toBe(`VERSION=${PLACEHOLDER}\nRELEASE=${PUBLISHED}/v$VERSION\n`);
     expect(source.match(/^\S+(?: \w+)?/gm)).toEqual(["git clone", "./install.sh", "keyrack serve"]);
   });
 
@@ -121,7 +129,7 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
     });
 
     it.runIf(hasTool("apt-get", "the README's Debian package"))("the Debian package", () => {
-      const { before, after } = run(variables + debian, `command -v keyrack; ${SERVES}`);
+      const { before, after } = run(debian, `command -v keyrack; ${SERVES}`);
       expect(before).toContain("systemctl enable --now keyrack\n");
       const [path, ...served] = after.split("\n");
       expect(path).toBe("/usr/bin/keyrack");
@@ -132,20 +140,22 @@ describe("README.md", { timeout: TIMEOUT_MS }, () => {
       cpSync(at("release"), at("changed"), { recursive: true });
       flipBit(at("changed", DEB));
       await using changed = await serveFiles(at("changed"), certificate);
-      const { before, after } = run(variables + debian, "command -v keyrack || echo none", changed);
+      const { before, after } = run(debian, "command -v keyrack || echo none", changed);
       expect(before).toContain(`${DEB}: FAILED\n`);
       expect(after).toBe("none");
     });
 
     it.runIf(builtBinary)("the image", async () => {
       // No engine runs in most test environments: the image is started as one would start it.
-      const words = [...image.matchAll(/^ *podman (\w+) (.*)$/gm)].map(([, verb = "", rest = ""]) => [verb, rest]);
+      const commands = image.replaceAll(/ \\\n */g, " ");
+      const words = [...commands.matchAll(/^ *podman (\w+) (.*)$/gm)].map(([, verb = "", rest = ""]) => [verb, rest]);
+      const hardened = "--read-only --cap-drop all --security-opt no-new-privileges";
       expect(words).toEqual([
         ["load", "-i keyrack-$VERSION-oci.tar"],
-        ["run", "-d --name keyrack -p 127.0.0.1:4747:4747 -v keyrack:/data keyrack:$VERSION"],
+        ["run", `-d --name keyrack ${hardened} -p 127.0.0.1:4747:4747 -v keyrack:/data keyrack:$VERSION`],
       ]);
-      const fetched = image.replace(/^ *podman load/m, "  echo load").replace(/^podman.*\n/gm, "");
-      expect(run(variables + fetched, "cat keyrack-*-oci.tar | sha256sum").after).toBe(
+      const fetched = commands.replace(/^ *podman load/m, "  echo load").replace(/^podman.*\n/gm, "");
+      expect(run(fetched, "cat keyrack-*-oci.tar | sha256sum").after).toBe(
         execFileSync("sha256sum", { input: readFileSync(at("release", IMAGE)), encoding: "utf8" }).trim(),
       );
       const index = execFileSync("tar", ["-xOf", at("release", IMAGE), "index.json"], { encoding: "utf8" });
