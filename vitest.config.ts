@@ -41,7 +41,7 @@ export default defineConfig({
     ...(!process.argv.some((flag) => flag.startsWith("--sequence.shuffle")) && {
       sequence: { sequencer: SlowestFirst },
     }),
-    globalSetup: ["run-folder", "servers", "web-assets", "program"].map((name) => `harness/setup/${name}.ts`),
+    globalSetup: ["run-folder", "prepare"].map((name) => `harness/setup/${name}.ts`),
     reporters: ["default", new TimesReporter()],
     projects: [
       { test: { name: "isolated", ...limits, include: ISOLATED } },

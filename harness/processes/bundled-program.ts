@@ -1,9 +1,10 @@
 // The program of a checkout as one script, with a compile cache and a launcher. It starts with a third of the CPU time
 // that the checkout's files take.
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { NODE_FLAGS } from "../release/node-flags.ts";
 
 const TOOL = fileURLToPath(new URL("../../tools/test-program.ts", import.meta.url));
@@ -11,9 +12,9 @@ const TOOL = fileURLToPath(new URL("../../tools/test-program.ts", import.meta.ur
 const SCRIPT = "keyrack.cjs";
 
 /** Writes script and launcher into a folder of the checkout. */
-export function bundleProgram(checkout: string, folder: string, launcher: string): void {
+export async function bundleProgram(checkout: string, folder: string, launcher: string): Promise<void> {
   const script = join(folder, SCRIPT);
-  execFileSync(process.execPath, [TOOL, checkout, script], { stdio: ["ignore", "ignore", "inherit"] });
+  await promisify(execFile)(process.execPath, [TOOL, checkout, script]);
   writeLauncher(folder, launcher);
 }
 

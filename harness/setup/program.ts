@@ -1,11 +1,12 @@
 // Bundles the program that tests start as processes (harness/processes), before any of them runs: one script with a
 // compile cache starts with half the CPU time that the files of a checkout need. Its folder is named after a hash of
 // the sources and of where they are, which the program names: one made from others is never started.
-import { spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { bundleProgram } from "../processes/bundled-program.ts";
 import { root } from "../repository.ts";
 
@@ -13,7 +14,7 @@ const programs = join(root, "dist/program");
 const SOURCES = ["src", "tools/sea/bundle.ts", "package-lock.json"];
 const UNUSED_MS = 24 * 3_600_000;
 
-export async function setup(): Promise<void> {
+export async function prepareProgram(): Promise<void> {
   if (process.env.KEYRACK_TEST_BIN) return;
   process.env.KEYRACK_TEST_PROGRAM = await bundledProgram(); // inherited by the test processes
 }
@@ -31,24 +32,19 @@ async function makeProgram(folder: string, launcher: string): Promise<void> {
   removeUnused();
   mkdirSync(folder, { recursive: true });
   const fresh = `${launcher}.${process.pid}`;
-  bundleProgram(root, folder, fresh);
+  await bundleProgram(root, folder, fresh);
   await fillCache(fresh);
   renameSync(fresh, launcher);
 }
 
-/** Node writes the cache when a process ends, with every function that it has compiled by then, and not again. */
+/**
+ * Node writes the cache when a process ends, with every function that it has compiled by then, and not again. This
+ * server ends by itself: after Ctrl-C none would stop it.
+ */
 async function fillCache(launcher: string): Promise<void> {
-  const { PATH = "" } = process.env;
-  const args = ["serve", "--ephemeral", "--seed", "--json", "--port", "0"];
-  const server = spawn(launcher, args, {
-    env: { PATH, KEYRACK_LOG_LEVEL: "error" },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = once(server, "exit");
-  await Promise.race([once(server.stdout, "data"), ended]);
-  server.kill("SIGTERM");
-  const [code] = (await ended) as [number | null];
-  if (code !== 0) throw new Error(`the bundled program ended with ${code}`);
+  const { PATH = "", TMPDIR = tmpdir() } = process.env;
+  const env = { PATH, TMPDIR, KEYRACK_LOG_LEVEL: "error" };
+  await promisify(execFile)(launcher, ["ephemeral", "--seed", "--", "true"], { env });
 }
 
 function sourceHash(): string {

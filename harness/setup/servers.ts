@@ -26,7 +26,7 @@ function patient(url: string): string {
   return address.href;
 }
 
-export async function setup(project: TestProject): Promise<() => Promise<void>> {
+export async function startServers(project: TestProject): Promise<() => Promise<void>> {
   const required = (process.env.KEYRACK_TEST_REQUIRE ?? "").split(/[\s,]+/).filter(Boolean);
   const started: Found[] = [];
   const stopAll = async (): Promise<void> => {

@@ -1,7 +1,8 @@
 // Builds the web assets before any test runs, when their sources are newer than dist/web.
-import { execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { readdirSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -23,9 +24,9 @@ function oldest(folder: string): number {
   }
 }
 
-export function setup(): void {
+export async function buildWebAssets(): Promise<void> {
   const sources = Math.max(newest("src/web"), statSync(`${root}tools/build-web.ts`).mtimeMs);
   const built = oldest("dist/web");
   if (Number.isFinite(built) && built >= sources) return;
-  execFileSync(process.execPath, [`${root}tools/build-web.ts`], { stdio: ["ignore", "ignore", "inherit"] });
+  await promisify(execFile)(process.execPath, [`${root}tools/build-web.ts`]);
 }
