@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../src/kernel/credentials.ts";
-import { usedMegabytes } from "../../harness/processes/heap.ts";
+import { usedMegabytes } from "../../harness/memory/heap.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 
 /** Of each kind. */

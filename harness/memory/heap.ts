@@ -6,9 +6,9 @@ import { turns } from "../waiting.ts";
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 
-/** In megabytes. A collection finishes freeing the buffers that the one before it found. */
+/** In megabytes. Two collections: the second finishes freeing the buffers that the first found. */
 export async function usedMegabytes(): Promise<number> {
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 2; i++) {
     collect();
     await turns(2);
   }
