@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/database.ts";
 import * as locks from "../../../src/store/postgres/advisory-locks.ts";
 import { loadMigrations } from "../../../src/store/schema/migrate.ts";
-import { freshDatabase, postgresUrl } from "../../../harness/databases/backends.ts";
+import { freshDatabase, postgresUrl, readyDatabase } from "../../../harness/databases/backends.ts";
 import { openRaw, rawSql } from "../../../harness/databases/raw-sql.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };
@@ -25,13 +25,18 @@ describe("advisory locks", () => {
 });
 
 describe.skipIf(!postgresUrl)("indexes on PostgreSQL", () => {
-  /** Opens a new database while another session holds a lock. */
+  /** Migrates a new database while another session holds a lock. */
   async function openBeside(lock: number) {
-    const { target, dispose } = await freshDatabase("postgres");
-    const other = await openRaw(target);
+    const database = await freshDatabase("postgres");
+    const other = await openRaw(database.target);
     await other.all(`select pg_advisory_lock(${lock})`);
-    const store = await openStore(target, EVENTS);
+    const opened = await openOn(database);
     await other.close();
+    return opened;
+  }
+
+  async function openOn({ target, dispose }: Awaited<ReturnType<typeof freshDatabase>>) {
+    const store = await openStore(target, EVENTS);
     const built = async (): Promise<string[]> => {
       const sql = "select indexrelid::regclass::text as name from pg_index where indisvalid";
       const names = (await rawSql(target, sql)).map(({ name }) => String(name));
@@ -60,7 +65,7 @@ describe.skipIf(!postgresUrl)("indexes on PostgreSQL", () => {
   });
 
   it("are built again where a build was interrupted, and the others are left alone", async () => {
-    await using opened = await openBeside(0);
+    await using opened = await openOn(await readyDatabase("postgres"));
     const [name = ""] = wanted;
     await rawSql(opened.target, `update pg_index set indisvalid = false where indexrelid = '${name}'::regclass`);
     expect(await opened.build()).toEqual([name]);
@@ -78,7 +83,7 @@ describe.skipIf(!postgresUrl)("indexes on PostgreSQL", () => {
 
   // A process of the older version may lead while a newer one migrates, which may drop an index.
   it("are left alone where a newer version has migrated the database", async () => {
-    await using opened = await openBeside(0);
+    await using opened = await openOn(await readyDatabase("postgres"));
     const [name = "", ...others] = wanted;
     const newer = "insert into schema_migrations values (9999, '9999_newer', '', 1)";
     await rawSql(opened.target, `drop index ${name}; ${newer}`);
