@@ -1,4 +1,4 @@
-// What Enter and Escape must not do. The main flow by keyboard alone is in ../keyboard.test.ts.
+// What Enter and Escape must not do. The main flow by keyboard alone is in ../main-flows.test.ts.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, useOwnerPage } from "../../../harness/browser/dashboard.ts";
