@@ -26,9 +26,17 @@ const LONG = [
   "test/cli/install-{https,interrupted,rollback}.test.ts",
   "test/examples/{app-readmes,embed-page}.test.ts",
   "test/http/wide-rows.test.ts",
-  "test/prove/{bulk,cascade,disk-full,fleet,neighbours,processes,quota-faults,upgrade}.test.ts",
+  "test/prove/{bulk,cascade,disk-full,fleet,main,neighbours,processes,quota-faults,upgrade}.test.ts",
   "test/release/{command,deb,oci,readme,service,signed}.test.ts",
-  "test/sdk/{checkout,examples}.test.ts",
+  "test/sdk/{bundler-types,checkout,examples}.test.ts",
+];
+
+/** Tests of the API that choose their databases themselves, or need none: the same in `npm test` on both. */
+const API_ONCE = [
+  "test/api/ended-elsewhere.test.ts",
+  "test/api/machine/{fast-check,faults,idempotency,large-batch,locks}.test.ts",
+  "test/api/public/{openapi,pages,portal}.test.ts",
+  "test/api/vendor/{audit-search,fast-new-key,key-search,older-process,series,usage}.test.ts",
 ];
 
 // Files run in parallel processes, many in each, because loading Keyrack takes about a second of CPU. Each test file
@@ -62,6 +70,7 @@ export default defineConfig({
           ...limits,
           isolate: false,
           include: ["test/api/**/*.test.ts"],
+          exclude: API_ONCE,
           provide: { apiOnPostgres: true },
         },
       },

@@ -12,7 +12,7 @@ const RELEASE = fileURLToPath(new URL("../../tools/release/main.ts", import.meta
 /** SOURCE_DATE_EPOCH of the release that it is packed in. */
 export const PACKED_EPOCH = 1_700_000_000;
 
-type PackedSdk = {
+export type PackedSdk = {
   /** The folder of that release. */
   release: string;
   tarball: string;

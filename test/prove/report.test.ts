@@ -1,5 +1,4 @@
 // The report: one row of the page for each campaign and backend, and a command that repeats each failure.
-import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
@@ -19,15 +18,6 @@ const report: Report = {
   figures: { kills: 12_345 },
   failures: [],
 };
-
-describe("npm run prove", () => {
-  it("loads every campaign outside the test runner, and lists them when none is named", () => {
-    const main = fileURLToPath(new URL("../../prove/main.ts", import.meta.url));
-    const { status, stderr } = spawnSync(process.execPath, [main], { encoding: "utf8" });
-    expect(status, stderr).toBe(2);
-    for (const { name } of campaigns) expect(stderr).toContain(`\n  ${name} `);
-  });
-});
 
 describe("docs/reliability.md", () => {
   it("describes every campaign", () => {

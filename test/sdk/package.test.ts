@@ -2,18 +2,7 @@
 // Node.
 
 import { execFile, spawnSync } from "node:child_process";
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -21,24 +10,13 @@ import { publint } from "publint";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { IS_NIGHT } from "../../harness/rounds.ts";
 import { nodes } from "../../harness/sdk/nodes.ts";
-import { installSdk } from "../../harness/sdk/package.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
+import { ENTRY_POINTS, makeTypedApp, typedSources, typeErrors } from "../../harness/sdk/typed-app.ts";
 
 const run = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), "keyrack-sdk-"));
-const app = join(folder, "app");
 const root = join(import.meta.dirname, "../..");
-const ENTRY_POINTS = ["express", "fastify", "hono", "h3", "node", "fetch"];
-let [tarball, built] = ["", ""];
-
-/** Imports every entry point, and does not compile if one has no types. */
-function everyEntry(from: (path: string) => string): string {
-  const lines = ENTRY_POINTS.map(
-    (name) => `import * as ${name} ${from(`@keyrack/sdk/${name}`)};
-export const ${name}Typed: 0 extends 1 & typeof ${name}.protect ? never : true = true;`,
-  );
-  return lines.join("\n");
-}
+let [app, tarball, built] = ["", "", ""];
 
 /** Name and text of every type file. */
 function declarations(): [string, string][] {
@@ -47,20 +25,8 @@ function declarations(): [string, string][] {
   return files.map((name) => [name, readFileSync(join(folder, name), "utf8")]);
 }
 
-beforeAll(async () => {
-  ({ tarball, built } = installSdk(app));
-  const source = join(import.meta.dirname, "../../harness/sdk/installed");
-  // Files for the compiler end in .txt here, because this repository's compiler would read them without the package.
-  for (const name of readdirSync(source)) cpSync(join(source, name), join(app, name.replace(/\.txt$/, "")));
-  // The types of these adapters name the framework's own, which an app has installed.
-  mkdirSync(join(folder, "node_modules/@types"), { recursive: true });
-  for (const name of ["fastify", "hono", "@types/express"])
-    symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));
-  writeFileSync(
-    join(app, "every.mts"),
-    everyEntry((path) => `from "${path}"`),
-  );
-  writeFileSync(join(app, "every.cts"), everyEntry((path) => `= require("${path}")`).replaceAll("* as ", ""));
+beforeAll(() => {
+  ({ app, tarball, built } = makeTypedApp(folder));
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -163,31 +129,19 @@ describe("the package", () => {
     });
   }
 
-  /** What the compiler says; empty if nothing. */
-  async function typeErrors(resolution: string[], files: string[]): Promise<string> {
-    const options = ["--noEmit", "--strict", "--target", "es2024", "--types", "node"];
-    const types = ["--typeRoots", join(root, "node_modules/@types")];
-    const tsc = join(root, "node_modules/typescript/bin/tsc");
-    const args = [tsc, ...options, ...types, ...resolution, ...files];
-    const done = run(process.execPath, args, { cwd: app }).then(({ stdout }) => stdout);
-    return done.catch((error: Error & { stdout: string }) => error.stdout || error.message);
-  }
-  const sources = (format: string) => [`typed.${format}`, `every.${format}`];
-
   it("type-checks in modules, in CommonJS and in both at once, as do its declarations and the documented TypeScript", async () => {
     const text = readFileSync(join(root, "docs/sdk.md"), "utf8");
     const documented = Array.from(text.matchAll(/^```ts\n(.*?)^```$/gms), ([, code = ""], i) => [`docs${i}.mts`, code]);
     expect(documented.length).toBeGreaterThan(0);
     for (const [name = "", code = ""] of documented) writeFileSync(join(app, name), `${code}export {};\n`);
-    const files = ["mixed.mts", ...sources("mts"), ...sources("cts"), ...documented.map(([name = ""]) => name)];
+    const files = [
+      "mixed.mts",
+      ...typedSources("mts"),
+      ...typedSources("cts"),
+      ...documented.map(([name = ""]) => name),
+    ];
     // The declarations are checked here only: with those of Node and of the frameworks that takes most of the time.
     const resolution = ["--skipDefaultLibCheck", "--module", "node16", "--moduleResolution", "node16"];
-    expect(await typeErrors(resolution, files)).toBe("");
-  });
-
-  // One format at a time: an app compiles against one of them.
-  it.each(["mts", "cts"])("type-checks with moduleResolution bundler: %s", async (format) => {
-    const resolution = ["--skipLibCheck", "--module", "preserve", "--moduleResolution", "bundler"];
-    expect(await typeErrors(resolution, sources(format))).toBe("");
+    expect(await typeErrors(app, resolution, files)).toBe("");
   });
 });
