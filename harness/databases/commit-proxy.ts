@@ -11,6 +11,8 @@ export type Proxy = AsyncDisposable & {
   cutNext(when: Cut): Promise<void>;
   /** From now on nothing passes on the connections that listen for notices, which stay open. New ones work. */
   swallowListeners(): void;
+  /** The same, and the server does not see their end either: as if this host had lost its power. */
+  darkenListeners(): void;
   /** The same on all connections that are open now. */
   swallowAll(): void;
 };
@@ -20,10 +22,13 @@ const COMMIT = Buffer.from("commit\0");
 const COMMITTED = Buffer.from("COMMIT\0");
 const LISTEN = Buffer.from("listen keyrack\0");
 
-/** Each ends with the other; `open` holds those that have not. */
-function endTogether(pair: readonly Socket[], open: Set<Socket>): () => void {
+/** `dead`: nothing passes. `dark`: nor does the end of one side. */
+type State = { dead: boolean; dark: boolean };
+
+/** Each ends with the other, unless the connection is dark; `open` holds those that have not. */
+function endTogether(pair: readonly Socket[], open: Set<Socket>, state: State): () => void {
   const end = (): void => {
-    for (const socket of pair) socket.destroy();
+    if (!state.dark) for (const socket of pair) socket.destroy();
   };
   for (const socket of pair) {
     open.add(socket);
@@ -37,14 +42,14 @@ function endTogether(pair: readonly Socket[], open: Set<Socket>): () => void {
 
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
-  const listeners = new Set<{ dead: boolean }>();
-  const all = new Set<{ dead: boolean }>();
+  const listeners = new Set<State>();
+  const all = new Set<State>();
   let armed: { when: Cut; done: () => void } | undefined;
   const server = createServer((client) => {
     const upstream = connect(port, host);
-    const end = endTogether([client, upstream], sockets);
+    const state: State = { dead: false, dark: false };
+    const end = endTogether([client, upstream], sockets, state);
     let cut: (() => void) | undefined;
-    const state = { dead: false };
     all.add(state);
     client.on("data", (data) => {
       if (state.dead) return;
@@ -81,6 +86,9 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       }),
     swallowListeners: () => {
       for (const listener of listeners) listener.dead = true;
+    },
+    darkenListeners: () => {
+      for (const listener of listeners) listener.dead = listener.dark = true;
     },
     swallowAll: () => {
       for (const each of all) each.dead = true;

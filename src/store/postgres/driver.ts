@@ -7,7 +7,7 @@ import { chunkRows } from "../engine/bulk-insert.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/tx.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
-import { connectPostgres, type ConnectOptions } from "./client.ts";
+import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
@@ -23,6 +23,11 @@ const NOTIFY = "select pg_notify($1, payload) from unnest($2::text[]) as payload
 /** How often the listening connection is checked, and how long it may take to respond. */
 const CHECK_MS = 1_000;
 const CHECK_MAX_MS = 2_000;
+/**
+ * The server ends a listening session that is silent for this long: its process is paused or out of reach, and the
+ * leader's lock must not wait for the network to notice, which may take hours.
+ */
+const SILENT_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
 /** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint-postgres */
@@ -90,6 +95,8 @@ export class PostgresDriver implements Driver {
   readonly writer: PostgresWriter = new PostgresWriter();
   readonly #url: string;
   readonly #options: ConnectOptions;
+  /** Options of the listening session. */
+  readonly #listening: string;
   readonly #unfinishedCopy: boolean;
   #listener: Client | undefined;
   #leader: Client | undefined;
@@ -99,8 +106,13 @@ export class PostgresDriver implements Driver {
   #checking: NodeJS.Timeout | undefined;
   #closing = false;
 
-  constructor(url: string, poolSize: number, { unfinishedCopy = false, yieldsToCommands = false } = {}) {
+  constructor(
+    url: string,
+    poolSize: number,
+    { unfinishedCopy = false, yieldsToCommands = false, silentMaxMs = SILENT_MAX_MS } = {},
+  ) {
     this.#url = url;
+    this.#listening = `${SESSION} -c synchronous_commit=off -c idle_session_timeout=${silentMaxMs}`;
     this.#unfinishedCopy = unfinishedCopy;
     const check = yieldsToCommands ? assertUsable : undefined;
     this.#options = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION, check };
@@ -156,8 +168,8 @@ export class PostgresDriver implements Driver {
    */
   async #listen(): Promise<void> {
     const onLost = (client: Client): void => this.#relisten(client);
-    const options = `${SESSION} -c synchronous_commit=off`;
-    const client = await connectPostgres(this.#url, { ...this.#options, options, pipeline: true, onLost });
+    const connect = { ...this.#options, options: this.#listening, pipeline: true, onLost };
+    const client = await connectPostgres(this.#url, connect);
     client.on("notification", ({ payload }) => payload && this.#notice(payload));
     const query: TimedQuery = { text: `listen ${CHANNEL}`, query_timeout: QUERY_MAX_MS };
     try {
@@ -181,7 +193,7 @@ export class PostgresDriver implements Driver {
       this.#unanswered = undefined;
     } catch {
       this.#relisten(client);
-      client.end().catch(() => {});
+      dropConnection(client);
       for (const reader of [this.reader, this.slowReader]) reader.replaceAll();
     }
   }
