@@ -1,6 +1,6 @@
 // API keys as credentials of their holders: found by hash in every workspace, with what they may do to themselves.
 import { statement } from "../engine/statement.ts";
-import { notRevoked } from "./keys.ts";
+import { notRevoked, workingSuccessor } from "./keys.ts";
 
 /** Selects what admission decides on. */
 export const holderByHash = statement<{ lookup_hash: string }>()((db, p) =>
@@ -28,16 +28,7 @@ export const selfById = statement<{ workspace_id: string; id: string; now: numbe
     .select(["tenants.allowed_cidrs as tenant_allowed_cidrs", "tenants.ip_mode as tenant_ip_mode"])
     .select(["tenants.rate_limits as tenant_rate_limits", "plans.rate_limits as plan_rate_limits"])
     .select(["plans.scopes as plan_scopes", "default_rate_limits", "key_policy"])
-    .select((eb) =>
-      eb
-        .selectFrom("api_keys as successor")
-        .select("successor.id")
-        .whereRef("successor.rotated_from", "=", "api_keys.id")
-        .where("successor.revoked_at", "is", null)
-        .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", p.now)]))
-        .limit(eb.lit(1))
-        .as("successor_id"),
-    )
+    .select(workingSuccessor(p.now))
     .where("api_keys.id", "=", p.id)
     .where("api_keys.workspace_id", "=", p.workspace_id),
 );

@@ -9,7 +9,7 @@ import type { AdditiveUpsert, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
 import type { IdleRevocationRow } from "../schema/tables-machine.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
-import { notRevoked } from "./keys.ts";
+import { isUnexpired, notRevoked, workingSuccessor } from "./keys.ts";
 
 export type KeyUse = Pick<
   ApiKeyRow,
@@ -61,20 +61,11 @@ export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> 
         .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
         .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
         .select(["last_used_at", "enabled_at", "quarantined_at"])
-        .select((eb) => [
-          eb
-            .selectFrom("api_keys as successor")
-            .select("successor.id")
-            .whereRef("successor.rotated_from", "=", "api_keys.id")
-            .where("successor.revoked_at", "is", null)
-            .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", of.now)]))
-            .limit(eb.lit(1))
-            .as("successor_id"),
-        ])
+        .select(workingSuccessor(of.now))
         .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
         .where(notRevoked)
         .where("disabled_at", "is", null)
-        .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", of.now)]));
+        .where(isUnexpired("expires_at", of.now));
       const wanted = of.env ? query.where("env", "=", of.env) : query;
       if (!("upTo" in ids))
         return wanted

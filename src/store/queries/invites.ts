@@ -1,4 +1,5 @@
 // Invitations to a workspace. Every query is scoped to the workspace; tokens are looked up by hash only.
+import { sql, type SqlBool } from "kysely";
 import { pageAfter, type PageKey } from "./page.ts";
 import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
@@ -31,15 +32,16 @@ export const inviteByHash = statement<{ workspace_id: string; token_hash: string
     .where((eb) => eb.or([eb("token_hash", "=", p.token_hash), eb("mailed_token_hash", "=", p.token_hash)])),
 );
 
+/** Use as `where(isPending(now))`. */
+const isPending = (now: number) => sql<SqlBool>`accepted_at is null and revoked_at is null and expires_at > ${now}`;
+
 export const pendingInviteFor = statement<{ workspace_id: string; email_key: string; now: number }>()((db, p) =>
   db
     .selectFrom("workspace_invites")
     .select("id")
     .where("workspace_id", "=", p.workspace_id)
     .where("email_key", "=", p.email_key)
-    .where("accepted_at", "is", null)
-    .where("revoked_at", "is", null)
-    .where("expires_at", ">", p.now),
+    .where(isPending(p.now)),
 );
 
 export const countPendingInvites = statement<{ workspace_id: string; now: number }>()((db, p) =>
@@ -47,9 +49,7 @@ export const countPendingInvites = statement<{ workspace_id: string; now: number
     .selectFrom("workspace_invites")
     .select(countRows)
     .where("workspace_id", "=", p.workspace_id)
-    .where("accepted_at", "is", null)
-    .where("revoked_at", "is", null)
-    .where("expires_at", ">", p.now),
+    .where(isPending(p.now)),
 );
 
 /** Pending invitations that a person sent, newest first. */
@@ -60,9 +60,7 @@ export const pendingInvitesBy = statement<{ workspace_id: string; user_id: strin
       .selectAll()
       .where("workspace_id", "=", p.workspace_id)
       .where("invited_by", "=", p.user_id)
-      .where("accepted_at", "is", null)
-      .where("revoked_at", "is", null)
-      .where("expires_at", ">", p.now)
+      .where(isPending(p.now))
       .orderBy("created_at", "desc")
       .orderBy("id", "desc")
       .limit(p.limit),

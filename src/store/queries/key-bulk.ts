@@ -1,13 +1,13 @@
 // The keys that a bulk action applies to, oldest first. A walk examines a bounded range of the workspace's keys, or of
 // one tenant's, at a time: `rangeEnd` finds where the range ends, the other queries look at what is in it.
-import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
+import { sql, type Expression, type SqlBool } from "kysely";
 import type { BulkAction, BulkState } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, countRows, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader, Tx } from "../engine/tx.ts";
-import type { ApiKeyRow, Tables } from "../schema/tables.ts";
+import type { ApiKeyRow } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
-import { holdsScope, isActive, notRevoked } from "./keys.ts";
+import { hasNoSuccessor, holdsScope, isActive, isUnexpired, notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
 /** The longest life of a project's keys. */
@@ -52,8 +52,6 @@ export type BulkKey = Pick<
 > &
   PageKey;
 
-type Keys = ExpressionBuilder<Tables, "api_keys">;
-
 /** Keys that live longer than their project allows: what `capped` gives them is earlier. */
 function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialect: Dialect): Expression<SqlBool> {
   const json = JSON.stringify(max);
@@ -92,23 +90,6 @@ function inRange(db: Builder, walked: Walked, { after, upTo }: Range) {
   return query;
 }
 
-const notExpired = (now: number) => (eb: Keys) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]);
-
-/** Use as `where(hasNoSuccessor(now))`: no successor works. */
-export function hasNoSuccessor(now: number) {
-  return (eb: Keys): Expression<SqlBool> =>
-    eb.not(
-      eb.exists(
-        eb
-          .selectFrom("api_keys as successor")
-          .select("successor.id")
-          .whereRef("successor.rotated_from", "=", "api_keys.id")
-          .where("successor.revoked_at", "is", null)
-          .where((own) => own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", now)])),
-      ),
-    );
-}
-
 function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range: Range) {
   const { action, now, projects, ids, project_id, tenant_ids, env, scope, prefix, state, unused_since } = selection;
   const { lives = { max: [], earliest: now } } = selection;
@@ -128,11 +109,11 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
   if (state === "disabled" || action === "enable") query = query.where("disabled_at", "is not", null);
   if (state === "active") query = query.where(isActive(now));
   if (action === "disable" || action === "rotate") query = query.where("disabled_at", "is", null);
-  if (action === "rotate") query = query.where(notExpired(now));
+  if (action === "rotate") query = query.where(isUnexpired("expires_at", now));
   if (state === "expired") query = query.where("expires_at", "<=", now);
   if (state === "quarantined") query = query.where("quarantined_at", "is not", null);
   if (action === "cap_expiry") query = query.where(outlives(lives, dialect));
-  return action === "rotate" ? query.where(hasNoSuccessor(now)) : query;
+  return action === "rotate" ? query.where(hasNoSuccessor("api_keys", now)) : query;
 }
 
 /** The position of the last of `rows` keys after a position; undefined if there are fewer. */

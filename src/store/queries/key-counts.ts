@@ -3,6 +3,7 @@ import { sql, type SelectQueryBuilder } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { countRows, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { Tables } from "../schema/tables.ts";
+import { isUnexpired } from "./keys.ts";
 
 type KeyCountParams = { workspace_id: string; env: Env; max: number };
 
@@ -49,7 +50,7 @@ export const countDisabled = statement<KeyCountParams & { now: number }>()((db, 
     p,
     unrevoked(db, p)
       .where("api_keys.disabled_at", "is not", null)
-      .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)]))
+      .where(isUnexpired("api_keys.expires_at", p.now))
       .orderBy("api_keys.disabled_at")
       .orderBy("api_keys.id"),
   ),
@@ -74,6 +75,6 @@ export const countSuspended = statement<KeyCountParams & { now: number }>()((db,
       .where(sql<string>`api_keys.env || ''`, "=", p.env)
       .where("api_keys.revoked_at", "is", null)
       .where("api_keys.disabled_at", "is", null)
-      .where((eb) => eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", p.now)])),
+      .where(isUnexpired("api_keys.expires_at", p.now)),
   ),
 );

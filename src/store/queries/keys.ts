@@ -92,6 +92,31 @@ export function holdsScope(scope: string, dialect: Dialect): Expression<SqlBool>
     : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
 }
 
+/** Use as `where(isUnexpired("expires_at", now))`. */
+export function isUnexpired(column: "expires_at" | `${string}.expires_at`, now: number): Expression<SqlBool> {
+  return sql<SqlBool>`(${sql.ref(column)} is null or ${sql.ref(column)} > ${now})`;
+}
+
+/** Successors that work, of the key in the enclosing query. */
+function workingSuccessors(table: "api_keys" | "secret_keys", now: number) {
+  return expressionBuilder<Tables, "api_keys">()
+    .selectFrom(`${table as "api_keys"} as successor`)
+    .select("successor.id")
+    .whereRef("successor.rotated_from", "=", `${table as "api_keys"}.id`)
+    .where("successor.revoked_at", "is", null)
+    .where(isUnexpired("successor.expires_at", now));
+}
+
+/** Use as `select(workingSuccessor(now))`. */
+export const workingSuccessor = (now: number) =>
+  workingSuccessors("api_keys", now).limit(expressionBuilder().lit(1)).as("successor_id");
+
+/** Use as `where(hasNoSuccessor("api_keys", now))`: no successor works. */
+export function hasNoSuccessor(table: "api_keys" | "secret_keys", now: number): Expression<SqlBool> {
+  const eb = expressionBuilder<Tables>();
+  return eb.not(eb.exists(workingSuccessors(table, now)));
+}
+
 /**
  * Use as `where(isActive(now))` on keys that are not revoked: verifiers admit them. The tenant is read by its id:
  * an `exists` may be planned as a scan of all tenants.
@@ -104,7 +129,7 @@ export function isActive(now: number) {
       .whereRef("tenants.id", "=", "api_keys.tenant_id");
     return eb.and([
       eb("api_keys.disabled_at", "is", null),
-      eb.or([eb("api_keys.expires_at", "is", null), eb("api_keys.expires_at", ">", now)]),
+      isUnexpired("api_keys.expires_at", now),
       eb(suspended_at, "is", null),
     ]);
   };
@@ -151,7 +176,7 @@ export const activeSuccessor = statement<{ workspace_id: string; id: string; now
     .where("rotated_from", "=", p.id)
     .where("workspace_id", "=", p.workspace_id)
     .where(notRevoked)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(isUnexpired("expires_at", p.now))
     .limit(1),
 );
 
@@ -194,7 +219,7 @@ export const endKey = statement<{ workspace_id: string; id: string; now: number;
     .where("id", "=", p.id)
     .where("workspace_id", "=", p.workspace_id)
     .where(notRevoked)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(isUnexpired("expires_at", p.now))
     .returning("id"),
 );
 

@@ -1,7 +1,7 @@
 // Nodes that poll the policy feed: one row per project, node and environment scope.
 import { sql, type SqlBool } from "kysely";
 import { isIn, isInJson } from "./id-lists.ts";
-import { notRevoked } from "./keys.ts";
+import { isUnexpired, notRevoked } from "./keys.ts";
 import { upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
@@ -201,7 +201,7 @@ export function countNeedingKeys(
       .where(notRevoked)
       .where("disabled_at", "is", null)
       .where(sql<SqlBool>`not ${IS_SUSPENDED}`)
-      .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)]))
+      .where(isUnexpired("expires_at", now))
       .where((eb) => eb.or([IS_CHOSEN, IS_CONFINED, IS_METERED]))
       .groupBy(["project_id", "env", CHOSEN, CONFINED, METERED]),
   );

@@ -4,6 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { insertRow, updateRow } from "../engine/rows.ts";
 import { countRows, statement } from "../engine/statement.ts";
 import { countLive, liveById, markDeleted, pageKeyOf } from "./records.ts";
+import { hasNoSuccessor } from "./keys.ts";
 
 export const insertPlan = insertRow("plans", [
   "id",
@@ -96,15 +97,7 @@ export const countActiveKeys = statement<TenantKeys>()((db, p) => {
     .where("api_keys.tenant_id", "=", p.tenant_id)
     .where("api_keys.env", "=", p.env)
     .where("api_keys.revoked_at", "is", null)
-    .where((eb) => {
-      const successor = eb
-        .selectFrom("api_keys as successor")
-        .select("successor.id")
-        .whereRef("successor.rotated_from", "=", "api_keys.id")
-        .where("successor.revoked_at", "is", null)
-        .where((of) => of.or([of("successor.expires_at", "is", null), of("successor.expires_at", ">", p.now)]));
-      return eb.not(eb.exists(successor));
-    });
+    .where(hasNoSuccessor("api_keys", p.now));
   const active = keys
     .where("api_keys.expires_at", "is", null)
     .unionAll(keys.where("api_keys.expires_at", ">", p.now))

@@ -6,6 +6,7 @@ import { insertRow, rowBy } from "../engine/rows.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
+import { isUnexpired } from "./keys.ts";
 
 /** Grants have no calendar: a key and its successor may spend the same ones in different periods. */
 export type GrantedTo = Omit<BalanceKey, "calendar">;
@@ -36,7 +37,7 @@ export const openGrants = statement<GrantedTo & { now: number }>()((db, p) =>
     .where("env", "=", p.env)
     .where("quota_id", "=", p.quota_id)
     .where(sql<SqlBool>`remaining > 0`)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(isUnexpired("expires_at", p.now))
     .orderBy("created_at")
     .orderBy("id"),
 );

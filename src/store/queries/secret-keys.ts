@@ -7,6 +7,7 @@ import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
+import { isUnexpired } from "./keys.ts";
 
 export const insertSecretKey = insertRow("secret_keys", [
   "id",
@@ -65,7 +66,7 @@ export async function workingSecretKeys(on: Reader, ids: readonly string[], now:
       .select("id")
       .where(isIn("secret_keys.id", ids, dialect))
       .where("revoked_at", "is", null)
-      .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", now)])),
+      .where(isUnexpired("expires_at", now)),
   );
   const rows = await on.all<{ id: string }>(query);
   return new Set(rows.map(({ id }) => id));
@@ -102,7 +103,7 @@ export const furtherSuccessor = statement<{ workspace_id: string; id: string; no
     .where("workspace_id", "=", p.workspace_id)
     .where((eb) =>
       eb.or([
-        eb.and([eb("revoked_at", "is", null), eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)])]),
+        eb.and([eb("revoked_at", "is", null), isUnexpired("expires_at", p.now)]),
         eb.exists(
           eb
             .selectFrom("secret_keys as next")
@@ -141,7 +142,7 @@ export const workingSuccessors = statement<Successors>()((db, p) =>
     .selectAll("secret_keys")
     .whereRef("secret_keys.id", "=", "line.id")
     .where("revoked_at", "is", null)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(isUnexpired("expires_at", p.now))
     .orderBy("secret_keys.created_at")
     .orderBy("secret_keys.id")
     .limit(p.max),
@@ -157,7 +158,7 @@ export const workingKeysOf = statement<Minter>()((db, p) =>
     .where("workspace_id", "=", p.workspace_id)
     .where("created_by", "=", p.user_id)
     .where("revoked_at", "is", null)
-    .where((eb) => eb.or([eb("expires_at", "is", null), eb("expires_at", ">", p.now)]))
+    .where(isUnexpired("expires_at", p.now))
     .orderBy("created_at", "desc")
     .orderBy("id", "desc")
     .limit(p.limit),

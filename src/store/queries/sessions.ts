@@ -1,6 +1,7 @@
 // Sessions of people. Authenticated by hash only. Every lookup joins the membership, so a removed member's session
 // still resolves to the person but to no workspace.
 import { insertRow, updateRow } from "../engine/rows.ts";
+import { sql, type SqlBool } from "kysely";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { SessionRow } from "../schema/tables.ts";
@@ -51,28 +52,23 @@ export const sessionInUse = statement<{ lookup_hash: string }>()((db, p, dialect
 
 type Live = { user_id: string; now: number };
 
+/** Use as `where(isLive(now))`. */
+const isLive = (now: number) =>
+  sql<SqlBool>`revoked_at is null and expires_at > ${now} and absolute_expires_at > ${now}`;
+
 /** Newest first. */
 export const liveSessions = statement<Live>()((db, p) =>
   db
     .selectFrom("sessions")
     .selectAll()
     .where("user_id", "=", p.user_id)
-    .where("revoked_at", "is", null)
-    .where("expires_at", ">", p.now)
-    .where("absolute_expires_at", ">", p.now)
+    .where(isLive(p.now))
     .orderBy("created_at", "desc")
     .orderBy("id", "desc"),
 );
 
 export const liveSessionById = statement<Live & { id: string }>()((db, p) =>
-  db
-    .selectFrom("sessions")
-    .selectAll()
-    .where("id", "=", p.id)
-    .where("user_id", "=", p.user_id)
-    .where("revoked_at", "is", null)
-    .where("expires_at", ">", p.now)
-    .where("absolute_expires_at", ">", p.now),
+  db.selectFrom("sessions").selectAll().where("id", "=", p.id).where("user_id", "=", p.user_id).where(isLive(p.now)),
 );
 
 export const touchSession = statement<Pick<SessionRow, "id" | "last_seen_at" | "expires_at">>()((db, p) =>
@@ -92,9 +88,7 @@ export const revokeSessionsOf = statement<Live & { except: string }>()((db, p) =
     .set({ revoked_at: p.now })
     .where("user_id", "=", p.user_id)
     .where("id", "!=", p.except)
-    .where("revoked_at", "is", null)
-    .where("expires_at", ">", p.now)
-    .where("absolute_expires_at", ">", p.now),
+    .where(isLive(p.now)),
 );
 
 export const setActiveWorkspace = updateRow("sessions", ["id"], ["active_workspace_id"]);

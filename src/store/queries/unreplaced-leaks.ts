@@ -3,8 +3,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
-import { hasNoSuccessor } from "./key-bulk.ts";
-import { notRevoked } from "./keys.ts";
+import { hasNoSuccessor, notRevoked } from "./keys.ts";
 
 /** `since`: quarantined earlier, a key has ended. */
 type LeakScope = { workspace_id: string; env: Env; now: number; since: number; max: number };
@@ -27,7 +26,7 @@ export async function unreplacedKeys(
       .where(notRevoked)
       .where("expires_at", ">", p.now)
       .where("disabled_at", "is", null)
-      .where(hasNoSuccessor(p.now));
+      .where(hasNoSuccessor("api_keys", p.now));
     if (p.projects) keys = keys.where(isIn(notLookedUp("api_keys.project_id"), p.projects, dialect));
     const found = keys.orderBy("quarantined_at").orderBy("id").limit(p.max).as("found");
     return db
@@ -50,20 +49,7 @@ export const unreplacedSecretKeys = statement<Omit<LeakScope, "since">>()((db, p
         .where("revoked_at", "is", null)
         .where("expires_at", ">", p.now)
         .where("quarantined_at", "is not", null)
-        .where((eb) =>
-          eb.not(
-            eb.exists(
-              eb
-                .selectFrom("secret_keys as successor")
-                .select("successor.id")
-                .whereRef("successor.rotated_from", "=", "secret_keys.id")
-                .where("successor.revoked_at", "is", null)
-                .where((own) =>
-                  own.or([own("successor.expires_at", "is", null), own("successor.expires_at", ">", p.now)]),
-                ),
-            ),
-          ),
-        )
+        .where(hasNoSuccessor("secret_keys", p.now))
         .orderBy("expires_at")
         .limit(p.max)
         .as("found"),
