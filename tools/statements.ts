@@ -143,7 +143,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     findOwnedIds(on, "projects", workspace_id, ["p"]),
     findOwnedIds(on, "tenants", workspace_id, ["t"]),
   ],
-  listInvites: (on) => [listInvites(on, workspace_id, null, 1), listInvites(on, workspace_id, after, 1)],
+  listInvites: (on) => [null, after].map((each) => listInvites(on, { workspace_id, after: each, limit: 1 })),
   listKeys: (on) => [
     listKeys(on, { workspace_id, include_revoked: true, limit: 1, after: null }),
     listKeys(on, {

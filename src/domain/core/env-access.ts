@@ -65,8 +65,11 @@ export function requirePlaceable(
   if (record.project_id !== undefined) requireProjectAccess(actor, record.project_id);
 }
 
+/** A record of a list, with what decides whether an actor may see it. */
+export type NamedRecord = PageKey & Placed;
+
 /** The list position after the record named by `after`, which must not be hidden from the actor. */
-export function positionAfter(actor: Actor, row: (PageKey & Placed) | undefined): PageKey {
+export function positionAfter(actor: Actor, row: NamedRecord | undefined): PageKey {
   if (!row || isHidden(actor, row))
     throw failField("invalid_query", "after", "must be the id of a record in this list");
   return { created_at: row.created_at, id: row.id };

@@ -2,8 +2,12 @@
 // one row. A row may be half a megabyte, so rows are read and serialised in pieces: neither memory nor a turn of the
 // event loop holds many wide ones at once.
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
-import type { Piece } from "../../store/engine/tx.ts";
-import type { Services } from "./context.ts";
+import { readPiece } from "../../store/engine/piece.ts";
+import type { Piece, Reader } from "../../store/engine/tx.ts";
+import { LIST_MAX, type PageKey } from "../../store/queries/page.ts";
+import type { Vendor } from "./actor.ts";
+import type { Ctx, Services } from "./context.ts";
+import { positionAfter, type NamedRecord } from "./env-access.ts";
 
 export type List<T> = { object: "list"; data: T[]; has_more?: true };
 
@@ -117,6 +121,31 @@ export function readList<R, T>(
 ): Promise<JsonText<List<T>>> {
   const { view, ...read } = list;
   return readPage(services, { ...read, viewer: () => view, fields: hasMoreField });
+}
+
+type RecordPage = { workspace_id: string; after: PageKey | null; limit: number };
+
+type RecordList<R, T> = Pick<PageOptions<R, T, unknown>, "bytesMax" | "pieceRows"> & {
+  /** Finds the record that a page follows. */
+  find: { first(on: Reader, id: { workspace_id: string; id: string }): Promise<NamedRecord | undefined> };
+  rows: (on: Reader, page: RecordPage) => Promise<R[]>;
+  view: (row: R) => T;
+  /** Rows of a page whose query has no limit; LIST_MAX by default. */
+  max?: number;
+};
+
+/** A list of the workspace's records, newest first, that is paged by the id of the last one. */
+export async function listRecords<R extends PageKey, T>(
+  { services, actor }: Ctx<Vendor>,
+  query: ListQuery,
+  { find, rows, max = LIST_MAX, ...list }: RecordList<R, T>,
+): Promise<JsonText<List<T>>> {
+  const { read } = services.store;
+  const { workspace_id } = actor;
+  const after = query.after ? positionAfter(actor, await find.first(read, { workspace_id, id: query.after })) : null;
+  const readRows = (limit: number, last: R | null) =>
+    readPiece(read, (on) => rows(on, { workspace_id, after: last ?? after, limit }));
+  return readList(services, { ...list, max: query.limit ?? max, read: readRows });
 }
 
 export function hasMoreField({ hasMore }: PageEnd<unknown>): { has_more?: true } {

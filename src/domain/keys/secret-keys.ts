@@ -1,9 +1,7 @@
 // Secret keys: the credentials of the vendor's own software.
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { readPiece } from "../../store/engine/piece.ts";
 import { ownRotation } from "../../store/queries/audit.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
 import {
   countSecretKeys,
   furtherSuccessor,
@@ -18,7 +16,7 @@ import {
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
-import { positionAfter, requireManageable, requirePlaceable, requireReadable, visibleEnv } from "../core/env-access.ts";
+import { requireManageable, requirePlaceable, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { requireFuture } from "../core/clock.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -28,7 +26,7 @@ import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { liveProject } from "../workspaces/projects.ts";
 import { isOwnHolder, overlapEnd, requireNoQuarantine, successorColumns } from "./rotation.ts";
-import { readList, type ListQuery } from "../core/list.ts";
+import { listRecords, type ListQuery } from "../core/list.ts";
 import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type SecretKey } from "../core/views.ts";
 
 /** Maximum of keys that work, per environment: test keys do not count against live ones. */
@@ -142,8 +140,6 @@ export async function createSecretKey(ctx: Ctx<Vendor>, input: NewSecretKey): Pr
 type SecretKeyQuery = ListQuery & { env?: Env | undefined; state?: "quarantined" | undefined };
 
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
-  const { read } = ctx.services.store;
-  const { workspace_id } = ctx.actor;
   const env = visibleEnv(ctx.actor, query.env) ?? null;
   const isQuarantined = query.state === "quarantined";
   if (restrictionOf(ctx.actor)) {
@@ -151,13 +147,9 @@ export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
     const isListed = (env ?? own.env) === own.env && !(isQuarantined && own.quarantined_at === null);
     return { object: "list" as const, data: isListed ? [own] : [] };
   }
-  const after = query.after
-    ? positionAfter(ctx.actor, await secretKeyById.first(read, { workspace_id, id: query.after }))
-    : null;
-  return readList(ctx.services, {
-    max: query.limit ?? LIST_MAX,
-    read: (limit, last: SecretKeyRow | null) =>
-      readPiece(read, (on) => listSecretKeyRows(on, { workspace_id, env, isQuarantined, after: last ?? after, limit })),
+  return listRecords(ctx, query, {
+    find: secretKeyById,
+    rows: (on, page) => listSecretKeyRows(on, { ...page, env, isQuarantined }),
     view: viewSecretKey,
   });
 }

@@ -14,14 +14,12 @@ import {
   updatePlan,
 } from "../../store/queries/plans.ts";
 import { listLive } from "../../store/queries/page.ts";
-import { readPiece } from "../../store/engine/piece.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { PlanRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import { positionAfter } from "../core/env-access.ts";
 import { editOf } from "../core/events.ts";
-import { readList, type ListQuery } from "../core/list.ts";
+import { listRecords, type ListQuery } from "../core/list.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -107,18 +105,13 @@ function auditable(row: PlanRow) {
   return { name, slug, rate_limits, scopes, max_keys, key_ttl_days, quotas };
 }
 
-export async function listPlans({ services, actor }: Ctx<Vendor>, query: ListQuery) {
-  const { read } = services.store;
-  const { workspace_id } = actor;
-  const after = query.after
-    ? positionAfter(actor, await planPageKey.first(read, { workspace_id, id: query.after }))
-    : null;
-  return readList(services, {
-    max: query.limit ?? PLANS_MAX,
-    bytesMax: query.limit === undefined ? Infinity : undefined, // clients of 0.1 read one page
-    read: (limit, last: PlanRow | null) =>
-      readPiece(read, (on) => listLive(on, "plans", { workspace_id, after: last ?? after, limit })),
+export function listPlans(ctx: Ctx<Vendor>, query: ListQuery) {
+  return listRecords(ctx, query, {
+    find: planPageKey,
+    rows: (on, page) => listLive(on, "plans", page),
     view: viewPlan,
+    max: PLANS_MAX,
+    bytesMax: query.limit === undefined ? Infinity : undefined, // clients of 0.1 read one page
   });
 }
 

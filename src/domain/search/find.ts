@@ -1,7 +1,9 @@
 // Finds a page: reads candidates in the order of an index until the page is full, there are no more, or enough were
 // examined.
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
-import type { Position } from "../core/cursor.ts";
+import type { Services } from "../core/context.ts";
+import type { ListCursor, Position } from "../core/cursor.ts";
+import { readPage, type JsonText, type Viewer } from "../core/list.ts";
 
 /** Records that one page examines at most, and those of one read. */
 export const EXAMINED_MAX = 5_000;
@@ -46,4 +48,24 @@ export async function findPage<R>({ read }: IndexScan<R>, limit: number, after: 
     await yieldToEventLoop();
   }
   return { found, end: last };
+}
+
+export type FoundPage<T> = { object: "list"; data: T[]; next_cursor: string | null };
+
+/** Shows what was found. `rows`: the records in their order; `pages`: writes the cursor of the next page. */
+export function showFound<R extends { id: string }, T>(
+  services: Services,
+  { found, end }: Found<{ id: string }>,
+  { limit, rows, viewer, pages }: { limit: number; rows: R[]; viewer: Viewer<R, T>; pages: ListCursor },
+): Promise<JsonText<FoundPage<T>>> {
+  const positions = new Map(found.map(({ record, position }) => [record.id, position]));
+  return readPage(services, {
+    max: limit,
+    read: async () => ({ rows, isCut: false }),
+    viewer,
+    fields: ({ last, hasMore }) => {
+      const next = hasMore && last ? positions.get(last.id) : end;
+      return { next_cursor: next ? pages.write(next) : null };
+    },
+  });
 }

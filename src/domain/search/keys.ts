@@ -21,10 +21,10 @@ import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
-import { readPage, type JsonText, type Viewer } from "../core/list.ts";
+import type { JsonText, Viewer } from "../core/list.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { readKeys } from "../keys/key-list.ts";
-import { findPage, PIECE_ROWS } from "./find.ts";
+import { findPage, PIECE_ROWS, showFound, type FoundPage } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-drivers.ts";
 import { parseKeySearch, termsFrom, type SearchText } from "./query.ts";
@@ -55,31 +55,21 @@ export type KeySearch = {
   cursor?: string | undefined;
 };
 
-type KeyPage<T> = { object: "list"; data: T[]; next_cursor: string | null };
-
 export async function searchKeys<T>(
   ctx: Ctx<Vendor>,
   search: KeySearch,
   viewer: Viewer<ApiKeyRow, T>,
-): Promise<JsonText<KeyPage<T>>> {
+): Promise<JsonText<FoundPage<T>>> {
   requireCombinable(search);
   const { services, actor } = ctx;
   const { limit, cursor, ...filters } = search;
   const pages = new ListCursor(ctx, "keys", filters);
   const driver = await driverOf(ctx, search, await walkOf(ctx, search));
   const after = cursor === undefined ? null : pages.read(cursor, driver?.shape ?? ["number", "string"]);
-  const { found, end } = driver ? await findPage(driver, limit, after) : { found: [], end: null };
-  const positions = new Map(found.map(({ record, position }) => [record.id, position]));
-  const rows = await readKeys(services, actor.workspace_id, [...positions.keys()]);
-  return readPage(services, {
-    max: limit,
-    read: async () => ({ rows, isCut: false }),
-    viewer,
-    fields: ({ last, hasMore }) => {
-      const next = hasMore && last ? positions.get(last.id) : end;
-      return { next_cursor: next ? pages.write(next) : null };
-    },
-  });
+  const page = driver ? await findPage(driver, limit, after) : { found: [], end: null };
+  const ids = new Set(page.found.map(({ record }) => record.id));
+  const rows = await readKeys(services, actor.workspace_id, [...ids]);
+  return showFound(services, page, { limit, rows, viewer, pages });
 }
 
 function requireCombinable({ q, state, sort, within_days }: KeySearch): void {

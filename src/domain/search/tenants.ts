@@ -6,9 +6,8 @@ import type { TenantRow } from "../../store/schema/tables.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { readPage } from "../core/list.ts";
 import { viewTenant } from "../core/views.ts";
-import { findPage, type IndexScan } from "./find.ts";
+import { findPage, showFound, type IndexScan } from "./find.ts";
 import { requireTenantsIndexed } from "./search-index.ts";
 import { firstMatch, matchesAll, parseTenantSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
@@ -36,18 +35,9 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
   const driver = await driverOf(read, workspace_id, search, accepts);
   const pages = new ListCursor(ctx, "tenants", filters);
   const after = cursor === undefined ? null : pages.read(cursor, driver.shape);
-  const { found, end } = await findPage(driver, limit, after);
-  const positions = new Map(found.map(({ record, position }) => [record.id, position]));
-  const rows = found.map(({ record }) => record);
-  return readPage(services, {
-    max: limit,
-    read: async () => ({ rows, isCut: false }),
-    viewer: () => viewTenant,
-    fields: ({ last, hasMore }) => {
-      const next = hasMore && last ? positions.get(last.id) : end;
-      return { next_cursor: next ? pages.write(next) : null };
-    },
-  });
+  const page = await findPage(driver, limit, after);
+  const rows = page.found.map(({ record }) => record);
+  return showFound(services, page, { limit, rows, viewer: () => viewTenant, pages });
 }
 
 type Accepts = (tenant: TenantRow) => boolean;

@@ -12,13 +12,10 @@ import {
   pendingInviteFor,
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
-import { LIST_MAX } from "../../store/queries/page.ts";
-import { readPiece } from "../../store/engine/piece.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import type { Role, SessionActor, Vendor } from "../core/actor.ts";
-import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { verifyAddress } from "../auth/email-verifications.ts";
 import { emailVerified } from "../auth/user-events.ts";
@@ -35,7 +32,7 @@ import { GIVE_UP_MS, queueMail } from "../mail/outbox.ts";
 import { countInviteMail, mailLocks } from "../mail/daily-limits.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
-import { readList, type ListQuery } from "../core/list.ts";
+import { listRecords, type ListQuery } from "../core/list.ts";
 import { viewInvite } from "../core/views.ts";
 
 const INVITE_MS = 7 * DAY_MS;
@@ -98,18 +95,8 @@ async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now
   if ((pending?.n ?? 0) >= PENDING_INVITES_MAX) throw fail("quota_reached");
 }
 
-export async function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
-  const { read } = ctx.services.store;
-  const { workspace_id } = ctx.actor;
-  const after = query.after
-    ? positionAfter(ctx.actor, await inviteById.first(read, { workspace_id, id: query.after }))
-    : null;
-  return readList(ctx.services, {
-    max: query.limit ?? LIST_MAX,
-    read: (limit, last: WorkspaceInviteRow | null) =>
-      readPiece(read, (on) => listInviteRows(on, workspace_id, last ?? after, limit)),
-    view: viewInvite,
-  });
+export function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
+  return listRecords(ctx, query, { find: inviteById, rows: listInviteRows, view: viewInvite });
 }
 
 export function revokeInvite(ctx: Ctx<Vendor>, id: string) {

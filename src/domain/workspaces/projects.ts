@@ -3,7 +3,7 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { LIST_MAX, listLive } from "../../store/queries/page.ts";
+import { listLive, type PageKey } from "../../store/queries/page.ts";
 import {
   countProjectsCreatedIn,
   insertProject,
@@ -12,16 +12,15 @@ import {
   markProjectDeleted,
   updateProject,
 } from "../../store/queries/projects.ts";
-import { readPiece } from "../../store/engine/piece.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import type { ProjectRow } from "../../store/schema/tables.ts";
 import { chargedEnvOf, projectsOf, type Vendor } from "../core/actor.ts";
-import { positionAfter, requireProjectAccess } from "../core/env-access.ts";
+import { requireProjectAccess } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { changes, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
-import { readList, WIDE_PIECE_ROWS, type ListQuery } from "../core/list.ts";
+import { listRecords, WIDE_PIECE_ROWS, type ListQuery } from "../core/list.ts";
 import { viewProject } from "../core/views.ts";
 import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -99,18 +98,14 @@ export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   });
 }
 
-export async function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
-  const { read } = ctx.services.store;
-  const { workspace_id } = ctx.actor;
-  const named = query.after ? await projectPageKey.first(read, { workspace_id, id: query.after }) : undefined;
-  const after = query.after ? positionAfter(ctx.actor, named && { ...named, project_id: named.id }) : null;
+export function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
   const ids = projectsOf(ctx.actor);
-  return readList(ctx.services, {
-    max: query.limit ?? LIST_MAX,
-    pieceRows: WIDE_PIECE_ROWS,
-    read: (limit, last: ProjectRow | null) =>
-      readPiece(read, (on) => listLive(on, "projects", { workspace_id, after: last ?? after, limit, ids })),
+  const ofItself = (named: PageKey | undefined) => named && { ...named, project_id: named.id };
+  return listRecords(ctx, query, {
+    find: { first: async (on, id) => ofItself(await projectPageKey.first(on, id)) },
+    rows: (on, page) => listLive(on, "projects", { ...page, ids }),
     view: viewProject,
+    pieceRows: WIDE_PIECE_ROWS,
   });
 }
 

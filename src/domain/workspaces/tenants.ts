@@ -5,8 +5,7 @@ import { fail, failField } from "../../kernel/errors.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { projectsWithKeysOf } from "../../store/queries/cascades.ts";
-import { LIST_MAX, listLive } from "../../store/queries/page.ts";
-import { readPiece } from "../../store/engine/piece.ts";
+import { listLive } from "../../store/queries/page.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { TenantRow } from "../../store/schema/tables.ts";
 import {
@@ -25,13 +24,12 @@ import {
 } from "../../store/queries/workspaces.ts";
 import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import { addressRuleOf, editedList, storedCidrs, type ListInput } from "../keys/address-rules.ts";
-import { positionAfter } from "../core/env-access.ts";
 import type { Ctx } from "../core/context.ts";
 import { editOf, type Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { recordLimitReached } from "../core/record-limit.ts";
 import { versionGate } from "../core/version-gate.ts";
-import { readList, type ListQuery } from "../core/list.ts";
+import { listRecords, type ListQuery } from "../core/list.ts";
 import { indexTenant, reindexTenant } from "../search/changes.ts";
 import { viewTenant, type Meta, type Tenant } from "../core/views.ts";
 import { livePlan } from "../plans/plans.ts";
@@ -131,17 +129,10 @@ export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env 
 }
 
 /** `ids`: the only ones to list. */
-export async function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: readonly string[] | undefined }) {
-  const { read } = ctx.services.store;
-  const { workspace_id } = ctx.actor;
-  const after = query.after
-    ? positionAfter(ctx.actor, await tenantPageKey.first(read, { workspace_id, id: query.after }))
-    : null;
-  const { ids } = query;
-  return readList(ctx.services, {
-    max: query.limit ?? LIST_MAX,
-    read: (limit, last: TenantRow | null) =>
-      readPiece(read, (on) => listLive(on, "tenants", { workspace_id, after: last ?? after, limit, ids })),
+export function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: readonly string[] | undefined }) {
+  return listRecords(ctx, query, {
+    find: tenantPageKey,
+    rows: (on, page) => listLive(on, "tenants", { ...page, ids: query.ids }),
     view: viewTenant,
   });
 }

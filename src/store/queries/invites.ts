@@ -73,9 +73,7 @@ export const markInviteRevoked = updateRow("workspace_invites", ["id", "workspac
 /** Newest first, in every state. Returns one row more than the limit if there are more. */
 export function listInvites(
   on: Reader,
-  workspace_id: string,
-  after: PageKey | null,
-  limit: number,
+  { workspace_id, after, limit }: { workspace_id: string; after: PageKey | null; limit: number },
 ): Promise<WorkspaceInviteRow[]> {
   return on.all<WorkspaceInviteRow>(
     compileQuery(on, (db) => {
