@@ -33,15 +33,20 @@ export function updateRow(table: string, key: readonly string[], names: readonly
   });
 }
 
-/** `rowBy("users", ["id"])`: the row with this key. */
+/**
+ * `rowBy("users", ["id"])`: the row with this key. Locked, it is held until the transaction ends; SQLite has one
+ * writer, so its transaction holds every row already.
+ */
 export function rowBy<T extends Table, K extends Column<T>>(
   table: T,
   key: readonly K[],
+  lock?: "for update",
 ): Statement<Pick<Tables[T], K>, Tables[T]>;
-export function rowBy(table: string, key: readonly string[]): Statement<never, unknown> {
-  return statement<Cells>()((db, p) => {
+export function rowBy(table: string, key: readonly string[], lock?: "for update"): Statement<never, unknown> {
+  return statement<Cells>()((db, p, dialect) => {
     const rows = ofAnyTable(db).selectFrom(table).selectAll();
-    return key.reduce((query, name) => query.where(name, "=", p[name]!), rows);
+    const row = key.reduce((query, name) => query.where(name, "=", p[name]!), rows);
+    return lock && dialect === "postgres" ? row.forUpdate() : row;
   });
 }
 

@@ -64,15 +64,8 @@ export const grantByReference = rowBy("quota_grants", ["subject_id", "env", "quo
 
 export const grantById = rowBy("quota_grants", ["id", "workspace_id"]);
 
-/** Held until the transaction ends, so that no other process takes units of it before. */
-export const lockGrant = statement<{ workspace_id: string; id: string }>()((db, p, dialect) => {
-  const query = db
-    .selectFrom("quota_grants")
-    .selectAll()
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id);
-  return dialect === "postgres" ? query.forUpdate() : query;
-});
+/** So that no other process takes units of it meanwhile. */
+export const lockGrant = rowBy("quota_grants", ["id", "workspace_id"], "for update");
 
 export const voidGrant = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
   db

@@ -17,17 +17,7 @@ export const insertBalance = statement<QuotaBalanceRow>()((db, p) =>
 
 export const balanceByKey = rowBy("quota_balances", KEY);
 
-/** SQLite has one writer, so its transaction holds the lock already. */
-export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
-  const query = db
-    .selectFrom("quota_balances")
-    .selectAll()
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar);
-  return dialect === "postgres" ? query.forUpdate() : query;
-});
+export const lockBalance = rowBy("quota_balances", KEY, "for update");
 
 export const updateBalance = updateRow("quota_balances", KEY, ["period_start", "taken", "from_amount", "used_at"]);
 
