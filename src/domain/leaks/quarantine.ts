@@ -28,8 +28,18 @@ export const QUARANTINE_MS = HOUR_MS;
 const REASON_CHARS = 500;
 const LOCATION_CHARS = 300;
 
+const KINDS = {
+  api_key: { byHash: leakedKey, byId: keyById, update: quarantineKeyRow, action: "api_key.quarantined" },
+  secret_key: {
+    byHash: leakedSecretKey,
+    byId: secretKeyById,
+    update: quarantineSecretKeyRow,
+    action: "secret_key.quarantined",
+  },
+} as const;
+
 type Scanner = Ctx<ScannerActor>;
-type Kind = "api_key" | "secret_key";
+type Kind = keyof typeof KINDS;
 type Found = { id: string; workspace_id: string; env: Env };
 
 /** Undefined when there is no key with this hash. */
@@ -39,43 +49,31 @@ export async function quarantine(
   lookup_hash: string,
   location: string,
 ): Promise<Found | undefined> {
-  const lookup = kind === "api_key" ? leakedKey : leakedSecretKey;
-  const found = await lookup.first(ctx.services.store.read, { lookup_hash });
+  const found = await KINDS[kind].byHash.first(ctx.services.store.read, { lookup_hash });
   if (!found) return undefined;
   if (found.env === "test") await notifyAboutTestKey(ctx, kind, found, location);
-  else if (kind === "api_key") await quarantineKey(ctx, found, location);
-  else await quarantineSecretKey(ctx, found, location);
+  else await quarantineLiveKey(ctx, kind, found, location);
   return found;
 }
 
-function quarantineKey(ctx: Scanner, { id, workspace_id }: Found, location: string): Promise<null> {
-  return mutate(ctx, { workspace_id }, async (tx) => {
-    const row = await keyById.first(tx, { workspace_id, id });
-    if (!row || isAlreadyStopped(row)) return unchanged(null);
-    const policy_version = await tx.bump(row.project_id);
-    const after = { ...quarantined(row, location, ctx.services.clock.now()), policy_version };
-    await quarantineKeyRow.run(tx, after);
-    await notifyOwners(ctx, tx, after, location);
-    return { value: null, events: [{ action: "api_key.quarantined", target_id: id, payload: payloadOf(after) }] };
-  });
-}
-
-async function quarantineSecretKey(ctx: Scanner, { id, workspace_id }: Found, location: string): Promise<void> {
+async function quarantineLiveKey(ctx: Scanner, kind: Kind, { id, workspace_id }: Found, location: string) {
+  const { byId, update, action } = KINDS[kind];
   await mutate(ctx, { workspace_id }, async (tx) => {
-    const row = await secretKeyById.first(tx, { workspace_id, id });
+    const row = await byId.first(tx, { workspace_id, id });
     if (!row || isAlreadyStopped(row)) return unchanged(null);
-    const after = quarantined(row, location, ctx.services.clock.now());
-    await quarantineSecretKeyRow.run(tx, after);
+    const policy_version = "project_id" in row ? await tx.bump(row.project_id) : 0; // nodes know no secret keys
+    const after = { ...quarantined(row, location, ctx.services.clock.now()), policy_version };
+    await update.run(tx, after);
     await notifyOwners(ctx, tx, after, location);
-    return { value: null, events: [{ action: "secret_key.quarantined", target_id: id, payload: payloadOf(after) }] };
+    return { value: null, events: [{ action, target_id: id, payload: payloadOf(after) }] };
   });
-  await ctx.services.credentialCache.invalidate([id]);
+  if (kind === "secret_key") await ctx.services.credentialCache.invalidate([id]);
 }
 
 function notifyAboutTestKey({ services, ...rest }: Scanner, kind: Kind, found: Found, location: string): Promise<void> {
   const { id, workspace_id } = found;
   return record(services, async (tx) => {
-    const row = await (kind === "api_key" ? keyById : secretKeyById).first(tx, { workspace_id, id });
+    const row = await KINDS[kind].byId.first(tx, { workspace_id, id });
     if (!row || row.revoked_at !== null) return;
     const inserted = await insertLeakNotice.run(tx, {
       credential_id: id,
