@@ -7,8 +7,6 @@ import {
   formatCheckpoint,
   formatNote,
   computeKeyId,
-  openNote,
-  parseCheckpoint,
   formatVkey,
   type Checkpoint,
 } from "../../kernel/crypto/signed-note.ts";
@@ -17,12 +15,12 @@ import { hashesBetween, headOf } from "../../store/queries/audit.ts";
 import { chainsDueForCheckpoint, newestCheckpoint, storeCheckpoint } from "../../store/queries/checkpoints.ts";
 import { claimFactOnce } from "../core/facts.ts";
 import type { AuditCheckpointRow } from "../../store/schema/tables.ts";
-import type { ExpectedCheckpoint } from "../../store/audit/verify.ts";
+import { openStoredCheckpoint, type ExpectedCheckpoint } from "../../store/audit/verify.ts";
 import { appendCheckpoint } from "./checkpoint-files.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { loadCheckpointSigner, type Signer } from "../vault/signing-keys.ts";
-import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
+import { loadCheckpointSigner } from "../vault/signing-keys.ts";
+import { sha256Bytes } from "../../platform/crypto.ts";
 
 const PAGE = 1_000;
 
@@ -50,7 +48,7 @@ export async function createCheckpoint(services: Services, workspace_id: string)
   // Read the checkpoint before the head: another process may add both in between.
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   const head = (await headOf.first(services.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
-  const signed = newest ? openCheckpoint(newest, origin, signer) : null;
+  const signed = newest ? openStoredCheckpoint(newest, origin, signer.publicKey) : null;
   if (newest && newest.seq > head.seq)
     throw new BrokenChain(`the chain has ${head.seq} rows, but ${newest.seq} were signed`);
   const tree = await growTree(services, workspace_id, head, restoreTree(newest, signed), signed);
@@ -58,14 +56,6 @@ export async function createCheckpoint(services: Services, workspace_id: string)
   const note = formatNote(text, origin, computeKeyId(origin, signer.publicKey, sha256Bytes), signer.sign(utf8(text)));
   await saveCheckpoint(services, workspace_id, note, head, tree);
   return { size: tree.size, note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
-}
-
-/** The checkpoint in a stored note; null unless our key signed it for this chain and size. */
-function openCheckpoint(row: AuditCheckpointRow, origin: string, signer: Signer): Checkpoint | null {
-  const key = { name: origin, keyId: computeKeyId(origin, signer.publicKey, sha256Bytes), publicKey: signer.publicKey };
-  const text = openNote(row.note, key, verifyEd25519);
-  const checkpoint = text === null ? null : parseCheckpoint(text);
-  return checkpoint && checkpoint.origin === origin && checkpoint.size === row.seq ? checkpoint : null;
 }
 
 /** The tree of the newest checkpoint, so that only new rows are read; empty if its frontier is not the signed one. */
@@ -134,7 +124,7 @@ export async function latestCheckpoint(services: Services, workspace_id: string)
   const origin = await checkpointOrigin(services, workspace_id);
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   const head = await headOf.first(services.store.read, { workspace_id });
-  const signed = newest ? openCheckpoint(newest, origin, signer) : null;
+  const signed = newest ? openStoredCheckpoint(newest, origin, signer.publicKey) : null;
   // If the chain is shorter than the signed one, rows were removed: return the note as evidence.
   if (newest && signed && signed.size >= (head?.seq ?? 0)) {
     await services.store.durable();
@@ -162,6 +152,7 @@ export async function expectedByCheckpoint(services: Services, workspace_id: str
   const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
   if (!newest) return [];
   const origin = await checkpointOrigin(services, workspace_id);
-  const signed = openCheckpoint(newest, origin, await loadCheckpointSigner(services));
+  const { publicKey } = await loadCheckpointSigner(services);
+  const signed = openStoredCheckpoint(newest, origin, publicKey);
   return [{ size: newest.seq, root: signed ? toBase64(signed.root) : null }];
 }

@@ -12,15 +12,28 @@ import {
   type HashedRow,
 } from "../../kernel/audit/chain.ts";
 import { MerkleTree } from "../../kernel/crypto/merkle.ts";
+import { computeKeyId, openNote, parseCheckpoint, type Checkpoint } from "../../kernel/crypto/signed-note.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { Source } from "../offline/source.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
-import { sha256Bytes } from "../../platform/crypto.ts";
+import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 
 const PAGE_ROWS = 1_000;
 
 /** The Merkle root (base64) over the first `size` rows. A null root never matches. */
 export type ExpectedCheckpoint = { size: number; root: string | null };
+
+/** The checkpoint in a stored note; null unless the key signed it for this chain and size. */
+export function openStoredCheckpoint(
+  { note, seq }: { note: string; seq: number },
+  origin: string,
+  publicKey: Uint8Array,
+): Checkpoint | null {
+  const key = { name: origin, keyId: computeKeyId(origin, publicKey, sha256Bytes), publicKey };
+  const text = openNote(note, key, verifyEd25519);
+  const checkpoint = text === null ? null : parseCheckpoint(text);
+  return checkpoint && checkpoint.origin === origin && checkpoint.size === seq ? checkpoint : null;
+}
 
 /** The first rows of a chain, as far as they were verified. `frontier` is that of their Merkle tree, in base64. */
 export type VerifiedPart = { seq: number; hash: string; frontier: string[] };

@@ -1,13 +1,11 @@
 // Summarises a database: schema version, row counts, heads of the audit chains. A backup's manifest stores this, and a
 // restored copy is compared with it. Read it inside a transaction when the database is in use.
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
-import { computeKeyId, openNote, parseCheckpoint } from "../../kernel/crypto/signed-note.ts";
-import { sha256Bytes, verifyEd25519 } from "../../platform/crypto.ts";
 import type { Fact } from "../queries/deployment.ts";
 import { newestCheckpoint, readCheckpointKey, type StoredCheckpoint } from "../audit/chains.ts";
 import { readAppliedMigrations } from "../schema/applied.ts";
 import { allIfKnown, type Source } from "./source.ts";
-import type { ExpectedCheckpoint } from "../audit/verify.ts";
+import { openStoredCheckpoint, type ExpectedCheckpoint } from "../audit/verify.ts";
 
 export type ChainHeadAt = { workspace_id: string; seq: number; hash: string };
 
@@ -92,14 +90,7 @@ export async function expectedCheckpoints(source: Source, workspace_id: string):
   const stored = await newestCheckpoint(source, workspace_id);
   const signer = stored && (await readCheckpointKey(source));
   if (!stored || !signer) return [];
-  const name = `${signer.host}/audit/${workspace_id}`;
   const publicKey = Buffer.from(signer.public_key, "base64url");
-  const text = openNote(
-    stored.note,
-    { name, keyId: computeKeyId(name, publicKey, sha256Bytes), publicKey },
-    verifyEd25519,
-  );
-  const checkpoint = text === null ? null : parseCheckpoint(text);
-  const valid = checkpoint && checkpoint.origin === name && checkpoint.size === stored.seq;
-  return [{ size: stored.seq, root: valid ? toBase64(checkpoint.root) : null }];
+  const signed = openStoredCheckpoint(stored, `${signer.host}/audit/${workspace_id}`, publicKey);
+  return [{ size: stored.seq, root: signed ? toBase64(signed.root) : null }];
 }
