@@ -11,6 +11,9 @@ const MS_MAX = 2 ** 48 - 1;
 const RANDOM_BYTES = 10;
 const POOLED_IDS = 400;
 
+/** Sorts after every id. */
+export const LAST_ID = "~";
+
 /** Ids that strictly increase within one process, even when the clock steps back. */
 export function createIdGenerator(randomBytes: (n: number) => Uint8Array): (nowMs: number) => string {
   let ms = -1;

@@ -1,13 +1,12 @@
 // Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no
 // other request.
+import { LAST_ID } from "../../kernel/ids.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyBehind, keyUses, type KeysOf, type KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 
 /** Takes about 2 ms. */
 const PIECE_KEYS = 200;
-/** Greater than every id. */
-export const LAST_ID = "~";
 
 export async function* walkKeyUses(on: Reader, of: KeysOf): AsyncGenerator<KeyUse[]> {
   for (let after = ""; ; ) {

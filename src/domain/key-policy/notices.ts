@@ -2,6 +2,7 @@
 // reported once, across restarts and processes: what was reported is stored with the queued mail.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
+import { LAST_ID } from "../../kernel/ids.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { KeyUse } from "../../store/queries/idle-keys.ts";
@@ -27,7 +28,7 @@ import { deleteInPieces, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";
 import { idleDueAt, lackOfTelemetry, type BlockedBy } from "./idle.ts";
-import { LAST_ID, lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
+import { lastUseOf, mayBeIdle, walkKeyUses } from "./key-uses.ts";
 
 const LINES_MAX = 50;
 /** Keys in one digest; further ones wait for the next day. */

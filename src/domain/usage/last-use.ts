@@ -1,6 +1,7 @@
 // Where a key was last used from, as far as nodes report it: a network, a product name and the node. Personal data at
 // most by accident, so it is cut by the node, optional (KEYRACK_LAST_USED_DETAIL) and deleted after the key's end.
 import { DAY_MS } from "../../kernel/durations.ts";
+import { LAST_ID } from "../../kernel/ids.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { isClientNetwork, isProduct } from "../../kernel/network/client-network.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -19,8 +20,6 @@ import { record } from "../core/record.ts";
 
 const KEPT_MS = 90 * DAY_MS;
 const PIECE_ROWS = 500;
-/** Greater than every id. */
-const LAST_ID = "~";
 
 /** The fields of an event. A malformed one is ignored: it never refuses a batch. */
 type ClientEvent = { network?: unknown; user_agent?: unknown };

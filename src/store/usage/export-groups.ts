@@ -1,6 +1,7 @@
 // Walks the groups of a usage export by tenant, project and key, a page at a time, so that an export holds only some
 // lines of a bucket.
 import type { Env } from "../../kernel/credentials.ts";
+import { LAST_ID } from "../../kernel/ids.ts";
 import { idList, type Group, type GroupFilter } from "./series-rows.ts";
 import type { Source } from "../offline/source.ts";
 
@@ -10,11 +11,9 @@ export type ExportGroups = GroupFilter & { env: Env };
 type GroupPage = { groups: Group[]; next: GroupPosition | null };
 
 const PAGE_GROUPS = 2_000;
-/** Greater than every id. */
-const LAST = "~";
 
 /** After what belongs to no tenant. */
-export const FIRST_GROUP: GroupPosition = { tenant: "", project_id: LAST, name: "" };
+export const FIRST_GROUP: GroupPosition = { tenant: "", project_id: LAST_ID, name: "" };
 
 /** Requests without a key, and those of keys above the cap of an hour. */
 export const hasNoKey = (name: string): boolean => name === "" || name === "*";
