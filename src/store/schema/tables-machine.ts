@@ -93,3 +93,21 @@ export type KeyLastUseRow = {
 export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number; test_keys: number };
 
 export type RateCounterRow = { key: string; lapses_at: number; windows: string };
+
+export type MachineTables = {
+  policy_nodes: PolicyNodeRow;
+  unregistered_nodes: UnregisteredNodesRow;
+  idempotency_records: IdempotencyRecordRow;
+  idempotency_quotas: IdempotencyQuotaRow;
+  idempotency_cells: IdempotencyCellRow;
+  ingest_budgets: IngestBudgetRow;
+  written_bytes: WrittenBytesRow;
+  ingest_batches: IngestBatchRow;
+  telemetry_days: TelemetryDayRow;
+  idle_revocations: IdleRevocationRow;
+  key_notices: KeyNoticeRow;
+  key_digests: KeyDigestRow;
+  key_networks: KeyNetworkRow;
+  key_last_uses: KeyLastUseRow;
+  rate_counters: RateCounterRow;
+};

@@ -92,3 +92,16 @@ export type MailCountRow = {
   counted_at: number;
   sends_at: number | null;
 };
+
+export type PeopleTables = {
+  users: UserRow;
+  memberships: MembershipRow;
+  sessions: SessionRow;
+  workspace_invites: WorkspaceInviteRow;
+  one_time_tokens: OneTimeTokenRow;
+  setup_tokens: SetupTokenRow;
+  login_failures: LoginFailureRow;
+  login_networks: LoginNetworkRow;
+  outbox: OutboxRow;
+  mail_counts: MailCountRow;
+};

@@ -47,3 +47,8 @@ export type PlanRow = {
   updated_at: number;
   deleted_at: number | null;
 };
+
+export type TenantTables = {
+  tenants: TenantRow;
+  plans: PlanRow;
+};

@@ -2,38 +2,11 @@
 // milliseconds, JSON columns are text: both dialects return the same values.
 import type { Env } from "../../kernel/credentials.ts";
 import type { IpMode } from "../../kernel/network/cidr.ts";
-import type {
-  IdempotencyCellRow,
-  IdempotencyQuotaRow,
-  IdempotencyRecordRow,
-  IdleRevocationRow,
-  IngestBatchRow,
-  IngestBudgetRow,
-  KeyDigestRow,
-  KeyLastUseRow,
-  KeyNetworkRow,
-  PolicyNodeRow,
-  KeyNoticeRow,
-  RateCounterRow,
-  TelemetryDayRow,
-  UnregisteredNodesRow,
-  WrittenBytesRow,
-} from "./tables-machine.ts";
+import type { MachineTables } from "./tables-machine.ts";
 import type { UsageTables } from "./tables-usage.ts";
-import type {
-  LoginFailureRow,
-  LoginNetworkRow,
-  MailCountRow,
-  MembershipRow,
-  OneTimeTokenRow,
-  OutboxRow,
-  SessionRow,
-  SetupTokenRow,
-  UserRow,
-  WorkspaceInviteRow,
-} from "./tables-people.ts";
+import type { PeopleTables } from "./tables-people.ts";
 import type { QuotaTables } from "./tables-quotas.ts";
-import type { PlanRow, TenantRow } from "./tables-tenants.ts";
+import type { TenantTables } from "./tables-tenants.ts";
 
 export type * from "./tables-machine.ts";
 export type * from "./tables-usage.ts";
@@ -234,21 +207,17 @@ export type SearchTermRow = { workspace_id: string; kind: string; term: string; 
 /** The last indexed record of a project or workspace. */
 type SearchProgressRow = { id: string; version: number; last_id: string };
 
-type OtherTables = {
+type CoreTables = {
   deployment: DeploymentTable;
   workspaces: WorkspaceRow;
   projects: ProjectRow;
   key_prefixes: KeyPrefixRow;
-  tenants: TenantRow;
-  plans: PlanRow;
   api_keys: ApiKeyRow;
   cascades: CascadeRow;
   search_terms: SearchTermRow;
   search_progress: SearchProgressRow;
   secret_keys: SecretKeyRow;
   policy_versions: PolicyVersionRow;
-  policy_nodes: PolicyNodeRow;
-  unregistered_nodes: UnregisteredNodesRow;
   audit_log: AuditLogRow;
   audit_heads: AuditHeadRow;
   audit_checkpoints: AuditCheckpointRow;
@@ -257,29 +226,6 @@ type OtherTables = {
   embed_origins: EmbedOriginRow;
   leak_notices: LeakNoticeRow;
   kept_answers: IdempotencyReplayRow;
-  users: UserRow;
-  memberships: MembershipRow;
-  sessions: SessionRow;
-  workspace_invites: WorkspaceInviteRow;
-  one_time_tokens: OneTimeTokenRow;
-  setup_tokens: SetupTokenRow;
-  login_failures: LoginFailureRow;
-  login_networks: LoginNetworkRow;
-  outbox: OutboxRow;
-  mail_counts: MailCountRow;
-  idempotency_records: IdempotencyRecordRow;
-  idempotency_quotas: IdempotencyQuotaRow;
-  idempotency_cells: IdempotencyCellRow;
-  ingest_budgets: IngestBudgetRow;
-  written_bytes: WrittenBytesRow;
-  ingest_batches: IngestBatchRow;
-  telemetry_days: TelemetryDayRow;
-  idle_revocations: IdleRevocationRow;
-  key_notices: KeyNoticeRow;
-  key_digests: KeyDigestRow;
-  key_networks: KeyNetworkRow;
-  key_last_uses: KeyLastUseRow;
-  rate_counters: RateCounterRow;
 };
 
-export type Tables = OtherTables & QuotaTables & UsageTables;
+export type Tables = CoreTables & MachineTables & PeopleTables & QuotaTables & TenantTables & UsageTables;
