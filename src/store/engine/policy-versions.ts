@@ -12,19 +12,15 @@ const readVersion = statement<{ id: string }>()((db, p) =>
   db.selectFrom("projects").select("policy_version").where("id", "=", p.id),
 );
 
-const writeVersion = statement<{ id: string; version: number }>()((db, p) =>
-  db.updateTable("projects").set({ policy_version: p.version }).where("id", "=", p.id),
-);
-
-const forgetDeltas = statement<{ id: string; version: number }>()((db, p) =>
-  db.updateTable("projects").set({ min_delta_version: p.version }).where("id", "=", p.id),
-);
-
-/** The features that a project uses only grow. */
-const addFeatures = statement<{ id: string; uses: number }>()((db, p) =>
+/** `forgetAt`: the first version that deltas may begin at. The features that a project uses only grow. */
+const writeVersion = statement<{ id: string; version: number; forgetAt: number | null; uses: number }>()((db, p) =>
   db
     .updateTable("projects")
-    .set({ features: sql<number>`features | ${p.uses}` })
+    .set({
+      policy_version: p.version,
+      min_delta_version: sql<number>`coalesce(cast(${p.forgetAt} as bigint), min_delta_version)`,
+      features: sql<number>`features | ${p.uses}`,
+    })
     .where("id", "=", p.id),
 );
 
@@ -96,15 +92,14 @@ export class PolicyVersions {
     for (const [project_id, loading] of this.#counters) {
       const counter = await loading;
       if (counter.version === counter.written) continue;
-      writes.push(writeVersion.run(tx, { id: project_id, version: counter.version }));
-      const range = { first: counter.written + 1, last: counter.version };
+      const { version, forgetAt, uses } = counter;
+      writes.push(writeVersion.run(tx, { id: project_id, version, forgetAt, uses }));
+      const range = { first: counter.written + 1, last: version };
       writes.push(logVersions.run(tx, { project_id, ...range, changed_at: now }));
-      if (counter.forgetAt !== null) writes.push(forgetDeltas.run(tx, { id: project_id, version: counter.forgetAt }));
-      if (counter.uses !== 0) writes.push(addFeatures.run(tx, { id: project_id, uses: counter.uses }));
-      counter.written = counter.version;
+      counter.written = version;
       counter.forgetAt = null;
       counter.uses = 0;
-      changes.push({ project_id, version: counter.version });
+      changes.push({ project_id, version });
     }
     await Promise.all(writes);
     return changes;
