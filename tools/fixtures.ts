@@ -23,7 +23,7 @@ async function writeFixture(full: string, version: number, work: string): Promis
   const file = join(work, `${version}.db`);
   const driver = new SqliteDriver(file);
   const past = loadMigrations("sqlite").filter((each) => each.version <= version);
-  await migrate(driver, (sql) => driver.execScript(sql), Date.UTC(2026, 10, 1), past);
+  await migrate(driver, { now: Date.UTC(2026, 10, 1), known: past });
   await driver.close();
   const source = await openCopySource({ kind: "sqlite", file: full });
   const old = await openCopySource({ kind: "sqlite", file });

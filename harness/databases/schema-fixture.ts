@@ -41,7 +41,7 @@ async function loadPostgres(target: DatabaseTarget & { kind: "postgres" }, file:
   const driver = new PostgresDriver(target.url, 1);
   await driver.open();
   const past = loadMigrations("postgres").filter((each) => each.version <= version);
-  await migrate(driver, (sql) => driver.execScript(sql), 1, past);
+  await migrate(driver, { now: 1, known: past });
   await driver.close();
   const source = await openCopySource({ kind: "sqlite", file });
   const sink = await openCopySink(target);

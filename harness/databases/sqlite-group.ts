@@ -7,7 +7,7 @@ import type { Tx } from "../../src/store/engine/tx.ts";
 /** A writer without a store around it, so that a test can reach its connection. */
 export async function openGroup(file: string, events: Partial<ConstructorParameters<typeof GroupCommit>[1]> = {}) {
   const driver = new SqliteDriver(file);
-  await migrate(driver, (sql) => driver.execScript(sql), 1);
+  await migrate(driver, { now: 1 });
   await driver.sync();
   const group = new GroupCommit(driver, { now: () => 1, committed: () => {}, fatal: () => {}, ...events });
   const insert = (name: string, value: string, how: "run" | "insertDeferred" = "run") =>

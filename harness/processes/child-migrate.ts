@@ -13,14 +13,13 @@ const { target, killAfter } = JSON.parse(process.argv[2] ?? "{}") as Args;
 async function migrateAndDie(text: string): Promise<void> {
   const driver = target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   await driver.open();
-  const script = async (sql: string): Promise<void> => {
-    await driver.execScript(sql);
+  const execScript = driver.execScript.bind(driver);
+  driver.execScript = async (sql) => {
+    await execScript(sql);
     if (sql.includes(text)) process.kill(process.pid, "SIGKILL");
   };
-  await migrate(driver, script, Date.now(), [
-    ...loadMigrations(driver.dialect),
-    { version: 9001, name: "9001_later", checksum: "x", sql: "create table later (id text)" },
-  ]);
+  const later = { version: 9001, name: "9001_later", checksum: "x", sql: "create table later (id text)" };
+  await migrate(driver, { now: Date.now(), known: [...loadMigrations(driver.dialect), later] });
 }
 
 if (killAfter) await migrateAndDie(killAfter);

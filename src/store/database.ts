@@ -240,7 +240,7 @@ export async function openStore(target: DatabaseTarget, events: StoreEvents): Pr
       const plan = await planMigrations(driver);
       if (plan.pending.length > 0) await events.beforeMigrate(plan);
     }
-    store.applied = await migrate(driver, (sql) => driver.execScript(sql), events.now(), undefined, events);
+    store.applied = await migrate(driver, { now: events.now(), leaveIndexes: events.leaveIndexes });
     if (events.leaveIndexes) store.warnings.push(...(await warnOfMissingIndexes(driver)));
     await driver.sync();
     return store;

@@ -256,7 +256,7 @@ describe("before a migration of SQLite", () => {
     const { target, dispose } = await freshDatabase("sqlite");
     if (target.kind !== "sqlite") throw new Error("not SQLite");
     const driver = new SqliteDriver(target.file);
-    await migrate(driver, (sql) => driver.execScript(sql), 1, loadMigrations("sqlite").slice(0, older));
+    await migrate(driver, { now: 1, known: loadMigrations("sqlite").slice(0, older) });
     await driver.close();
     const dir = dirname(target.file);
     const { app } = await start({ target, dir });

@@ -39,6 +39,8 @@ export interface Driver {
   /** True if every write is rejected. */
   readonly readOnly: boolean;
   begin(): Promise<void>;
+  /** Runs several statements at once: migrations only. */
+  execScript(sql: string): Promise<void>;
   /** Resolves when everything committed so far is durable. */
   sync(): Promise<void>;
   /** The sync that a response with data read now must wait for; undefined when everything visible is durable. */

@@ -7,6 +7,7 @@ import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/tx.ts";
 import { MIGRATION_LOCK } from "../postgres/advisory-locks.ts";
+import { SELECT_APPLIED, type Applied } from "./applied.ts";
 import { buildIndexes, CONCURRENT_INDEX, findMissing } from "./indexes.ts";
 
 export type Migration = { version: number; name: string; checksum: string; sql: string };
@@ -92,12 +93,10 @@ export function schemaVersion(): number {
   return Math.max(...loadMigrations("sqlite").map(({ version }) => version));
 }
 
-type Applied = { version: number; name: string; checksum: string };
-
 const HISTORY = `create table if not exists schema_migrations (
   version bigint not null primary key, name text not null, checksum text not null, applied_at bigint not null)`;
 
-const READ_APPLIED = { sql: "select version, name, checksum from schema_migrations order by version", values: [] };
+const READ_APPLIED = { sql: SELECT_APPLIED, values: [] };
 const FIND_HISTORY: Record<Dialect, string> = {
   sqlite: "select 1 as found from sqlite_schema where name = 'schema_migrations'",
   postgres: "select 1 as found where to_regclass('schema_migrations') is not null",
@@ -139,19 +138,16 @@ const LOCK_MIGRATIONS = `set local statement_timeout = 0; set local lock_timeout
 const ATTEMPTS_MAX = 60;
 const RETRY_MS = 500;
 
-/** Applies pending migrations and returns their names. `execScript` runs several statements at once. */
-export async function migrate(
-  driver: Driver,
-  execScript: (sql: string) => Promise<void>,
-  now: number,
-  known: readonly Migration[] = loadMigrations(driver.dialect),
-  { leaveIndexes = false } = {},
-): Promise<string[]> {
+type MigrationOptions = { now: number; known?: readonly Migration[]; leaveIndexes?: boolean | undefined };
+
+/** Applies pending migrations and returns their names. `leaveIndexes`: without those that are built afterwards. */
+export async function migrate(driver: Driver, options: MigrationOptions): Promise<string[]> {
+  const { now, known = loadMigrations(driver.dialect), leaveIndexes = false } = options;
   for (let attempt = 1; ; attempt++) {
     try {
-      const applied = await migrateOnce(driver, execScript, now, known);
+      const applied = await migrateOnce(driver, known, now);
       if (driver.dialect === "postgres" && (applied.length > 0 || !leaveIndexes))
-        await buildIndexes(sessionOf(driver, execScript), known);
+        await buildIndexes(sessionOf(driver), known);
       return applied;
     } catch (error) {
       await driver.writer.exec("rollback").catch(() => {});
@@ -169,23 +165,18 @@ export async function warnOfMissingIndexes({ dialect, reader }: Driver): Promise
   return missing.map(({ name }) => `index ${name} is missing, so some reads are slow; run keyrack db migrate`);
 }
 
-const sessionOf = ({ writer }: Driver, exec: (sql: string) => Promise<void>) => ({
-  all: <R>(sql: string) => writer.all<R>({ sql, values: [] }),
-  exec,
+const sessionOf = (driver: Driver) => ({
+  all: <R>(sql: string) => driver.writer.all<R>({ sql, values: [] }),
+  exec: (sql: string) => driver.execScript(sql),
 });
 
-async function migrateOnce(
-  driver: Driver,
-  execScript: (sql: string) => Promise<void>,
-  now: number,
-  known: readonly Migration[],
-): Promise<string[]> {
+async function migrateOnce(driver: Driver, known: readonly Migration[], now: number): Promise<string[]> {
   await driver.begin();
-  if (driver.dialect === "postgres") await execScript(LOCK_MIGRATIONS);
-  await execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
+  if (driver.dialect === "postgres") await driver.execScript(LOCK_MIGRATIONS);
+  await driver.execScript(driver.dialect === "sqlite" ? HISTORY.replaceAll("bigint", "integer") : HISTORY);
   const applied = await driver.writer.all<Applied>(READ_APPLIED);
   const pending = pendingMigrations(applied, known);
-  for (const migration of pending) await apply(driver, execScript, migration, now);
+  for (const migration of pending) await apply(driver, migration, now);
   await driver.writer.exec("commit");
   return pending.map(({ name }) => name);
 }
@@ -205,17 +196,14 @@ function pendingMigrations(applied: Applied[], known: readonly Migration[]): Mig
   return pending;
 }
 
-async function apply(
-  driver: Driver,
-  execScript: (sql: string) => Promise<void>,
-  { version, name, checksum, sql }: Migration,
-  now: number,
-): Promise<void> {
-  await execScript(driver.dialect === "sqlite" ? sql : sql.replace(CONCURRENT_INDEX, "").replace(COUNTED_CELLS, ""));
+async function apply(driver: Driver, { version, name, checksum, sql }: Migration, now: number): Promise<void> {
+  await driver.execScript(
+    driver.dialect === "sqlite" ? sql : sql.replace(CONCURRENT_INDEX, "").replace(COUNTED_CELLS, ""),
+  );
   const [a, b, c, d] = driver.dialect === "sqlite" ? ["?", "?", "?", "?"] : ["$1", "$2", "$3", "$4"];
   await driver.writer.run({
     sql: `insert into schema_migrations (version, name, checksum, applied_at) values (${a}, ${b}, ${c}, ${d})`,
     values: [version, name, checksum, now],
   });
-  if (driver.dialect === "sqlite") await execScript(`pragma user_version = ${version}`);
+  if (driver.dialect === "sqlite") await driver.execScript(`pragma user_version = ${version}`);
 }

@@ -242,7 +242,6 @@ export class SqliteDriver implements Driver {
     return "other";
   }
 
-  /** Runs several statements at once: migrations only. */
   async execScript(sql: string): Promise<void> {
     this.#write.unsafeMode(true); // a migration may widen a constraint in sqlite_schema
     try {

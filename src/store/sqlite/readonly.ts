@@ -28,6 +28,7 @@ export class ReadOnlyDriver implements Driver {
   }
 
   begin = reject;
+  execScript = reject;
   copyTo = reject;
   reconnect = async (): Promise<void> => {};
   tryBecomeLeader = async (): Promise<boolean> => false;

@@ -22,7 +22,7 @@ async function migrateBeside(url: string): Promise<string[]> {
   const driver = new PostgresDriver(url, 1);
   try {
     await driver.open();
-    return await migrate(driver, (sql) => driver.execScript(sql), 1, [...loadMigrations("postgres"), COLUMNS]);
+    return await migrate(driver, { now: 1, known: [...loadMigrations("postgres"), COLUMNS] });
   } finally {
     await driver.close();
   }

@@ -26,11 +26,11 @@ async function migrateWith(
   target: DatabaseTarget,
   extra: (known: readonly Migration[]) => readonly Migration[],
 ): Promise<string[]> {
-  const driver: Driver & { open(): Promise<unknown>; execScript(sql: string): Promise<void> } =
+  const driver: Driver & { open(): Promise<unknown> } =
     target.kind === "sqlite" ? new SqliteDriver(target.file) : new PostgresDriver(target.url, target.pool);
   try {
     await driver.open();
-    return await migrate(driver, (sql) => driver.execScript(sql), 1, extra(loadMigrations(driver.dialect)));
+    return await migrate(driver, { now: 1, known: extra(loadMigrations(driver.dialect)) });
   } finally {
     await driver.close();
   }
