@@ -176,6 +176,14 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await page.getByText("100 / minute").waitFor();
     const { body } = await call("GET /v1/plans");
     expect(body.data[0]).toMatchObject({ slug: "pro", scopes: ["a"], max_keys: 5, key_ttl_days: null });
+    const quotas = [
+      { id: "monthly", amount: 1000, refill: "monthly" },
+      { id: "trial", amount: 50, refill: "none", overage: "report" },
+    ];
+    await call(`PATCH /v1/plans/${body.data[0].id}`, { quotas });
+    await page.reload();
+    const shown = page.getByRole("definition").filter({ hasText: "keyrack plan update" }).getByRole("listitem");
+    await expect.poll(() => shown.allInnerTexts()).toEqual(["1,000 a month monthly", "50 once, only reported trial"]);
     await expectAccessible(page);
 
     await g.show(`tenants/${tenant.body.id}`);
@@ -195,6 +203,22 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await g.show(`plans/${body.data[0].id}`);
     await button(page, "Delete plan").click({ force: true });
     expect(await page.getByRole("dialog").count()).toBe(0); // a tenant uses it
+    await page.getByRole("definition").getByRole("link", { name: "1", exact: true }).click();
+    await g.at("Tenants");
+    await expect.poll(() => page.locator("tbody").getByRole("row").count()).toBe(1);
+    await page.getByRole("rowheader", { name: /cus_1/ }).getByRole("link").click();
+    await g.at("cus_1");
+    const rules = ["a", "b", "c"].map((id, i) => ({
+      id,
+      limit: i + 1,
+      window_ms: 60_000,
+      algorithm: "sliding",
+      scope: "key",
+    }));
+    await call(`PATCH /v1/tenants/${tenant.body.id}`, { rate_limits: rules });
+    await page.reload();
+    await page.getByText("3 / minute").waitFor(); // all of them
+    await g.show(`plans/${body.data[0].id}`);
     await call(`PATCH /v1/tenants/${tenant.body.id}`, { plan_id: null });
     await page.reload();
     await button(page, "Delete plan").click();

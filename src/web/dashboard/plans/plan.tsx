@@ -4,7 +4,7 @@ import { formatNumber } from "../../shared/format.ts";
 import { isNotFound, useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
 import { Recent } from "../home/recent.tsx";
-import { hrefToList } from "../links.ts";
+import { hrefTo, hrefToList } from "../links.ts";
 import { RuleList } from "../keys/rule-list.tsx";
 import { Chips } from "../components/badge.tsx";
 import { Button } from "../components/button.tsx";
@@ -13,7 +13,25 @@ import { Facts, Page, Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Time } from "../components/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
-import { daysText, keysText, limitsText } from "./words.ts";
+import { daysText, keysText, limitsText, quotaText } from "./words.ts";
+
+function Quotas({ of }: { of: Plan["quotas"] }) {
+  if (of.length === 0) return "None";
+  return (
+    <>
+      <ul class="plain-list">
+        {of.map((quota) => (
+          <li key={quota.id}>
+            {quotaText(quota)} <span class="muted small">{quota.id}</span>
+          </li>
+        ))}
+      </ul>
+      <p class="muted small">
+        For each tenant. Change them with <code>keyrack plan update</code>.
+      </p>
+    </>
+  );
+}
 
 function Details({ plan }: { plan: Plan }) {
   const { scopes, rate_limits: rules } = plan;
@@ -25,6 +43,7 @@ function Details({ plan }: { plan: Plan }) {
             facts={{
               "Rate limits": rules?.length ? <RuleList rules={rules} /> : limitsText(rules),
               Scopes: scopes === null ? "All scopes" : <Chips values={scopes} />,
+              Quotas: <Quotas of={plan.quotas} />,
               "Active keys": keysText(plan.max_keys),
               "Lifetime of keys": daysText(plan.key_ttl_days),
             }}
@@ -37,7 +56,7 @@ function Details({ plan }: { plan: Plan }) {
           facts={{
             Slug: <code>{plan.slug}</code>,
             Id: <CopyText text={plan.id} name="Copy id" />,
-            Tenants: formatNumber(plan.tenants),
+            Tenants: <a href={hrefTo("tenants", { query: { plan: plan.id } })}>{formatNumber(plan.tenants)}</a>,
             Created: <Time at={plan.created_at} />,
             Updated: <Time at={plan.updated_at} />,
           }}

@@ -12,7 +12,7 @@ import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { CreatePlan } from "./plan-dialogs.tsx";
-import { daysText, keysText, limitsText } from "./words.ts";
+import { daysText, keysText, limitsText, quotaText } from "./words.ts";
 
 const COLUMNS: readonly Column<Plan>[] = [
   {
@@ -25,11 +25,23 @@ const COLUMNS: readonly Column<Plan>[] = [
     ),
   },
   { head: "Slug", room: 860, cell: ({ slug }) => <code>{slug}</code> },
-  { head: "Limits", cell: ({ rate_limits }) => limitsText(rate_limits) },
+  {
+    head: "Limits",
+    cell: ({ rate_limits, quotas }) => (
+      <>
+        {limitsText(rate_limits)}
+        {quotas.length > 0 && <span class="under small">{quotas.map(quotaText).join("; ")}</span>}
+      </>
+    ),
+  },
   { head: "Scopes", cell: ({ scopes }) => (scopes === null ? "Every scope" : <Chips values={scopes} max={2} />) },
   { head: "Active keys", room: 560, cell: ({ max_keys }) => keysText(max_keys) },
   { head: "Lifetime of keys", room: 860, cell: ({ key_ttl_days }) => daysText(key_ttl_days) },
-  { head: "Tenants", number: true, cell: ({ tenants }) => formatNumber(tenants) },
+  {
+    head: "Tenants",
+    number: true,
+    cell: ({ id, tenants }) => <a href={hrefTo("tenants", { query: { plan: id } })}>{formatNumber(tenants)}</a>,
+  },
 ];
 
 export function Plans() {

@@ -6,6 +6,7 @@ import { CreateKey } from "../keys/create.tsx";
 import { keyColumn, lastUsedColumn } from "../keys/key-name.tsx";
 import { useProjects, type Tenant } from "../api/records.ts";
 import { AllowedAddresses } from "../keys/addresses.tsx";
+import { RuleList } from "../keys/rule-list.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
 import type { ApiKey } from "../keys/state.ts";
 import { Badge } from "../components/badge.tsx";
@@ -19,7 +20,6 @@ import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { Traffic } from "../usage/traffic.tsx";
-import { limitsText } from "../plans/words.ts";
 import { PlanLink } from "./plan-field.tsx";
 import { SuspendTenant } from "./suspend.tsx";
 import { DeleteTenant, EditTenant, EndEmbedTokens, metaText } from "./tenant-dialogs.tsx";
@@ -88,7 +88,7 @@ function Details({ tenant }: { tenant: Tenant }) {
               Id: <CopyText text={tenant.id} name="Copy id" />,
               "Allowed IP addresses": <AllowedAddresses of={tenant} />,
               Plan: plan_id === undefined ? "None" : <PlanLink id={plan_id} />,
-              "Rate limits": rate_limits && limitsText(rate_limits),
+              "Rate limits": rate_limits && (rate_limits.length > 0 ? <RuleList rules={rate_limits} /> : "No limits"),
               Suspended: suspended_at && <Time at={suspended_at} />,
               Reason: suspended_reason && <UserText>{suspended_reason}</UserText>,
               Created: <Time at={tenant.created_at} />,
