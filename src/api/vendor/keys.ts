@@ -50,6 +50,7 @@ import {
   RotatedApiKey,
   SecretKey,
   verdict,
+  WorkingSuccessor,
 } from "./schemas.ts";
 
 const OWN_LIMITS = "rate limits of this key; null = those of its tenant, plan or project; [] = none";
@@ -130,7 +131,7 @@ export const keysList = endpoint("GET /v1/keys", {
     include: z.enum(["last_used"]).optional().describe("last_used: also show where each key was last used from"),
     cursor: Cursor.optional(),
   }),
-  output: listOf(ApiKey.extend({ last_used: LastUse.nullable().optional() })).extend({
+  output: listOf(ApiKey.extend({ last_used: LastUse.nullable().optional(), successor_id: WorkingSuccessor })).extend({
     next_cursor: z.string().nullable().optional(),
   }),
   failures: ["test_cannot_live", "credential_in_query", "search_indexing"],

@@ -131,6 +131,11 @@ const lifecycle = {
   last_used_at: Timestamp.nullable(),
 };
 
+/** A field of keys in lists. */
+export const WorkingSuccessor = Uuid.nullable().describe(
+  "the newest working key that a rotation made of it; null for a key that is revoked or does not expire",
+);
+
 const shownOnce = { key: z.string(), key_shown_once: z.literal(true) };
 
 export const ApiKey = z.strictObject({

@@ -24,7 +24,7 @@ import {
   toMs,
   Uuid,
 } from "../schemas.ts";
-import { MintedSecretKey, RevokedSecretKey, RotatedSecretKey, SecretKey } from "./schemas.ts";
+import { MintedSecretKey, RevokedSecretKey, RotatedSecretKey, SecretKey, WorkingSuccessor } from "./schemas.ts";
 
 const PROJECT_IDS_MAX = 50;
 
@@ -58,7 +58,7 @@ export const secretKeysList = endpoint("GET /v1/secret_keys", {
     env: Env.optional().describe("only keys of this environment"),
     state: z.enum(["quarantined"]).optional().describe("quarantined: only leaked keys that are not revoked"),
   }),
-  output: listOf(SecretKey),
+  output: listOf(SecretKey.extend({ successor_id: WorkingSuccessor })),
   failures: ["test_cannot_live"],
   handle: (ctx, { query }) => listSecretKeys(ctx, query),
 });

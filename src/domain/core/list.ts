@@ -114,22 +114,12 @@ export async function readPage<R, T, F extends object>(
   }
 }
 
-/** A list that is paged by its last row. */
-export function readList<R, T>(
-  services: Services,
-  list: Omit<PageOptions<R, T, unknown>, "fields" | "viewer"> & { view: (row: R) => T },
-): Promise<JsonText<List<T>>> {
-  const { view, ...read } = list;
-  return readPage(services, { ...read, viewer: () => view, fields: hasMoreField });
-}
-
 type RecordPage = { workspace_id: string; after: PageKey | null; limit: number };
 
-type RecordList<R, T> = Pick<PageOptions<R, T, unknown>, "bytesMax" | "pieceRows"> & {
+type RecordList<R, T> = Pick<PageOptions<R, T, unknown>, "bytesMax" | "pieceRows" | "viewer"> & {
   /** Finds the record that a page follows. */
   find: { first(on: Reader, id: { workspace_id: string; id: string }): Promise<NamedRecord | undefined> };
   rows: (on: Reader, page: RecordPage) => Promise<R[]>;
-  view: (row: R) => T;
   /** Rows of a page whose query has no limit; LIST_MAX by default. */
   max?: number;
 };
@@ -145,7 +135,7 @@ export async function listRecords<R extends PageKey, T>(
   const after = query.after ? positionAfter(actor, await find.first(read, { workspace_id, id: query.after })) : null;
   const readRows = (limit: number, last: R | null) =>
     readPiece(read, (on) => rows(on, { workspace_id, after: last ?? after, limit }));
-  return readList(services, { ...list, max: query.limit ?? max, read: readRows });
+  return readPage(services, { ...list, max: query.limit ?? max, read: readRows, fields: hasMoreField });
 }
 
 export function hasMoreField({ hasMore }: PageEnd<unknown>): { has_more?: true } {

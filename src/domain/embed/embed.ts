@@ -79,7 +79,7 @@ export async function listEmbedKeys(ctx: Ctx<EmbedActor>, query: EmbedKeyQuery) 
   const named = query.after && (await keyById.first(ctx.services.store.read, { workspace_id, id: query.after }));
   const after = query.after ? positionAfter(ctx.actor, named && ownsKey(ctx.actor, named) ? named : undefined) : null;
   const filter = { ...query, workspace_id, project_id, tenant_id, env, after };
-  return listKeyPage(ctx, filter, (row) => forCustomer(viewKey(row)));
+  return listKeyPage(ctx, filter, () => (row) => forCustomer(viewKey(row)));
 }
 
 type NewEmbedKey = { name?: string | undefined; scopes?: string[] | undefined };

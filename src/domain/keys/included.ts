@@ -1,5 +1,6 @@
 // The parts of a key that a reader asks for by `include`.
 import { newestSuccessor } from "../../store/queries/keys.ts";
+import { keySuccessors } from "../../store/queries/successors.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { showEffectiveKey } from "../plans/effective.ts";
@@ -8,6 +9,7 @@ import { viewKey } from "../core/views.ts";
 import { lastUsesByKey } from "../usage/last-use.ts";
 import { showKey } from "./keys.ts";
 import { showVerdict } from "./lookup.ts";
+import { withSuccessors } from "./successors.ts";
 
 export async function showKeyWith(ctx: Ctx<Vendor>, id: string, include: readonly string[]) {
   const has = (part: string): boolean => include.includes(part);
@@ -27,9 +29,11 @@ async function successorOf({ services, actor }: Ctx<Vendor>, id: string): Promis
 }
 
 export async function searchKeysWith(ctx: Ctx<Vendor>, search: KeySearch) {
-  if (search.include === undefined) return searchKeys(ctx, search, () => viewKey);
+  const viewer = withSuccessors(ctx, keySuccessors, viewKey);
+  if (search.include === undefined) return searchKeys(ctx, search, viewer);
   return searchKeys(ctx, search, async (rows) => {
     const uses = await lastUsesByKey(ctx, rows);
-    return (row) => ({ ...viewKey(row), last_used: uses.get(row.id) ?? null });
+    const view = await viewer(rows);
+    return (row) => ({ ...view(row), last_used: uses.get(row.id) ?? null });
   });
 }

@@ -7,7 +7,7 @@ import { keysByIds } from "../../store/queries/key-search.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { readList, type JsonText, type List } from "../core/list.ts";
+import { hasMoreField, readPage, type JsonText, type List, type Viewer } from "../core/list.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 
 /** Keys that a list examines on the main thread; more would delay other requests. */
@@ -18,13 +18,13 @@ const OLDEST: PageKey = { created_at: 0, id: "" };
 export async function listKeyPage<T>(
   ctx: Ctx,
   filter: KeyFilter,
-  view: (row: ApiKeyRow) => T,
+  viewer: Viewer<ApiKeyRow, T>,
 ): Promise<JsonText<List<T>>> {
   const { store } = ctx.services;
   const isDirect = isIndexed(filter);
   const end = isDirect ? undefined : await listedRangeEnd(store.read, filter, EXAMINED_MAX);
   const upTo = isDirect ? null : (end ?? OLDEST); // in the order of an index: sorting would read all rows at once
-  return readList(ctx.services, {
+  return readPage(ctx.services, {
     max: filter.limit,
     read: async (limit, last: ApiKeyRow | null): Promise<Piece<ApiKeyRow>> => {
       const page = { ...filter, limit, after: last ?? filter.after };
@@ -38,7 +38,8 @@ export async function listKeyPage<T>(
         : await inThreadSlot(ctx, () => listKeyIds(threadReader(store), page));
       return { rows: await readKeys(ctx.services, page.workspace_id, ids), isCut: false };
     },
-    view,
+    viewer,
+    fields: hasMoreField,
   });
 }
 

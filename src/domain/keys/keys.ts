@@ -4,6 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
+import { keySuccessors } from "../../store/queries/successors.ts";
 import type { KeyFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -17,6 +18,7 @@ import { ownsKey, requireRoomForKey } from "../embed/rules.ts";
 import type { Event } from "../core/events.ts";
 import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } from "../auth/new-credentials.ts";
 import { listKeyPage } from "./key-list.ts";
+import { withSuccessors } from "./successors.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry, requestedExpiry } from "../key-policy/key-policy.ts";
 import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
@@ -165,7 +167,8 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
     ? positionAfter(ctx.actor, await keyById.first(read, { workspace_id, id: query.after }))
     : null;
   const projects = projectsOf(ctx.actor);
-  return listKeyPage(ctx, { ...query, workspace_id, projects, env, after }, viewKey);
+  const filter = { ...query, workspace_id, projects, env, after };
+  return listKeyPage(ctx, filter, withSuccessors(ctx, keySuccessors, viewKey));
 }
 
 export async function showKey({ services, actor }: Ctx<Vendor>, id: string): Promise<ApiKey> {

@@ -13,6 +13,8 @@ import {
   shortenSecretKey,
   workingSuccessors,
 } from "../../store/queries/secret-keys.ts";
+import { secretKeySuccessors } from "../../store/queries/successors.ts";
+import { withSuccessors } from "./successors.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
 import { hasOwnerScope, restrictionOf, type Actor, type Permission, type Vendor } from "../core/actor.ts";
@@ -142,23 +144,27 @@ type SecretKeyQuery = ListQuery & { env?: Env | undefined; state?: "quarantined"
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
   const env = visibleEnv(ctx.actor, query.env) ?? null;
   const isQuarantined = query.state === "quarantined";
+  const viewer = withSuccessors(ctx, secretKeySuccessors, viewSecretKey);
   if (restrictionOf(ctx.actor)) {
-    const own = await showSecretKey(ctx, ctx.actor.id);
+    const own = await readSecretKey(ctx, ctx.actor.id);
     const isListed = (env ?? own.env) === own.env && !(isQuarantined && own.quarantined_at === null);
-    return { object: "list" as const, data: isListed ? [own] : [] };
+    return { object: "list" as const, data: isListed ? [(await viewer([own]))(own)] : [] };
   }
   return listRecords(ctx, query, {
     find: secretKeyById,
     rows: (on, page) => listSecretKeyRows(on, { ...page, env, isQuarantined }),
-    view: viewSecretKey,
+    viewer,
   });
 }
 
-export async function showSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKey> {
+async function readSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKeyRow> {
   requireVisible(ctx.actor, id);
   const row = await secretKeyById.first(ctx.services.store.read, { workspace_id: ctx.actor.workspace_id, id });
-  return viewSecretKey(requireReadable(ctx.actor, row, "secret_key_not_found"));
+  return requireReadable(ctx.actor, row, "secret_key_not_found");
 }
+
+export const showSecretKey = async (ctx: Ctx<Vendor>, id: string): Promise<SecretKey> =>
+  viewSecretKey(await readSecretKey(ctx, id));
 
 export async function rotateSecretKey(
   ctx: Ctx<Vendor>,

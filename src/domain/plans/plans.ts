@@ -109,7 +109,7 @@ export function listPlans(ctx: Ctx<Vendor>, query: ListQuery) {
   return listRecords(ctx, query, {
     find: planPageKey,
     rows: (on, page) => listLive(on, "plans", page),
-    view: viewPlan,
+    viewer: () => viewPlan,
     max: PLANS_MAX,
     bytesMax: query.limit === undefined ? Infinity : undefined, // clients of 0.1 read one page
   });

@@ -96,7 +96,7 @@ async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now
 }
 
 export function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
-  return listRecords(ctx, query, { find: inviteById, rows: listInviteRows, view: viewInvite });
+  return listRecords(ctx, query, { find: inviteById, rows: listInviteRows, viewer: () => viewInvite });
 }
 
 export function revokeInvite(ctx: Ctx<Vendor>, id: string) {

@@ -104,7 +104,7 @@ export function listProjects(ctx: Ctx<Vendor>, query: ListQuery) {
   return listRecords(ctx, query, {
     find: { first: async (on, id) => ofItself(await projectPageKey.first(on, id)) },
     rows: (on, page) => listLive(on, "projects", { ...page, ids }),
-    view: viewProject,
+    viewer: () => viewProject,
     pieceRows: WIDE_PIECE_ROWS,
   });
 }

@@ -133,7 +133,7 @@ export function listTenants(ctx: Ctx<Vendor>, query: ListQuery & { ids?: readonl
   return listRecords(ctx, query, {
     find: tenantPageKey,
     rows: (on, page) => listLive(on, "tenants", { ...page, ids: query.ids }),
-    view: viewTenant,
+    viewer: () => viewTenant,
   });
 }
 

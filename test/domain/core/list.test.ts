@@ -2,11 +2,13 @@
 // in bytes.
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Services } from "../../../src/domain/core/context.ts";
-import { readList, readPage } from "../../../src/domain/core/list.ts";
+import { hasMoreField, readPage } from "../../../src/domain/core/list.ts";
 
 type Row = { id: number };
 const rowsOf = (from: number, count: number): Row[] => Array.from({ length: count }, (_, i) => ({ id: from + i }));
 const servicesWith = (answer_max_bytes: number) => ({ settings: { answer_max_bytes } }) as Services;
+
+const shownBy = <T>(view: (row: Row) => T) => ({ viewer: () => view, fields: hasMoreField });
 
 /** `total` rows that are read `width` at a time, and the turns of the event loop in which they were. */
 function table(total: number, width: number) {
@@ -43,7 +45,7 @@ describe("a page of a list", () => {
       for (const max of [1, 5, 6, 7, 20])
         for (const width of [1, 2, 3, 6, 7, 100]) {
           const { read, view, end } = table(total, width);
-          const page = (await readList(servicesWith(1e6), { max, pieceRows: 6, read, view })).parse();
+          const page = (await readPage(servicesWith(1e6), { max, pieceRows: 6, read, ...shownBy(view) })).parse();
           end();
           const shown = Math.min(total, max);
           expect(page).toEqual({ object: "list", data: rowsOf(0, shown), ...(total > max && { has_more: true }) });
@@ -52,7 +54,7 @@ describe("a page of a list", () => {
 
   it("reads each piece in a turn of its own", async () => {
     const { read, view, readIn, end } = table(20, 2);
-    await readList(servicesWith(1e6), { max: 100, read, view });
+    await readPage(servicesWith(1e6), { max: 100, read, ...shownBy(view) });
     end();
     expect(readIn.length).toBeGreaterThanOrEqual(10);
     expect(new Set(readIn).size).toBe(readIn.length);
@@ -62,7 +64,7 @@ describe("a page of a list", () => {
     let now = 0;
     vi.spyOn(performance, "now").mockImplementation(() => (now += 3));
     const { read, view, shownIn, end } = table(30, 100);
-    await readList(servicesWith(1e6), { max: 100, read, view });
+    await readPage(servicesWith(1e6), { max: 100, read, ...shownBy(view) });
     end();
     const perTurn = Map.groupBy(shownIn, (turn) => turn);
     expect(Math.max(...[...perTurn.values()].map((rows) => rows.length))).toBeLessThanOrEqual(2);
@@ -73,7 +75,7 @@ describe("a page of a list", () => {
     const text = "é".repeat(10_000);
     const view = ({ id }: Row) => ({ toJSON: () => (serialised++, { id, text }) });
     const read = async () => ({ rows: rowsOf(0, 40), isCut: false });
-    const page = await readList(servicesWith(1e9), { max: 40, read, view });
+    const page = await readPage(servicesWith(1e9), { max: 40, read, ...shownBy(view) });
     expect(serialised).toBe(40);
     expect(Array.isArray(page.body)).toBe(true);
     expect(page.parse()).toEqual({ object: "list", data: rowsOf(0, 40).map(({ id }) => ({ id, text })) });
