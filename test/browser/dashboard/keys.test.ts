@@ -165,6 +165,9 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByText(/^It was rotated: its successor works, and this key stops on /).waitFor();
     await g.show("keys");
     await page.getByRole("row", { name: /Being replaced/ }).waitFor();
+    await g.show("keys?state=expiring"); // without its successor
+    await page.getByRole("row", { name: /Being replaced/ }).waitFor();
+    await expect.poll(() => page.locator("tbody").getByRole("row").count()).toBe(1);
     await g.show(`keys/${made.body.id}`);
     await page.locator("dl").getByRole("link", { name: /^CI/ }).click();
     await page.getByText("Requests with this key are allowed.").waitFor();

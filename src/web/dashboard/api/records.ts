@@ -8,7 +8,7 @@ export type ScopeCatalogue = Project["scope_catalogue"];
 export type Tenant = RouteOutput<"GET /v1/tenants/{id}">;
 export type Plan = RouteOutput<"GET /v1/plans/{id}">;
 type ListedKey = RouteOutput<"GET /v1/keys">["data"][number];
-export type SecretKey = RouteOutput<"GET /v1/secret_keys/{id}">;
+export type SecretKey = RouteOutput<"GET /v1/secret_keys">["data"][number];
 export type Member = RouteOutput<"GET /v1/members">["data"][number];
 export type UsageSeries = RouteOutput<"GET /v1/usage/series">;
 

@@ -1,5 +1,7 @@
 // One key: its state, rights, limits and use.
 import { useEffect, useState } from "preact/hooks";
+import { successorOf } from "../../shared/successor.ts";
+import { serverNow } from "../api/clock.ts";
 import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
 import { env, hrefTo, hrefToList } from "../links.ts";
@@ -139,12 +141,12 @@ function Record({ of }: { of: ApiKey }) {
     every,
   );
   const tenant = useTenants([of.tenant_id], every).get(of.tenant_id);
-  // Whether it is being replaced depends on its successor.
-  const beside = { tenant, keys: [...keys.values()] };
+  // The newest may have ended.
+  const successor = successorOf(of, [...keys.values()], serverNow());
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, every);
   return (
     <>
-      <StateLine of={of} {...beside} verdict={of.verdict} />
+      <StateLine of={of} tenant={tenant} successor={successor} verdict={of.verdict} />
       <div class="two-columns">
         <div>
           <Traffic title="Requests" of={{ key_id: of.id }} range="30d" />

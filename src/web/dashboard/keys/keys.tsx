@@ -67,7 +67,7 @@ function KeyMenu({ of, onChoose }: { of: ApiKey; onChoose: Choose }) {
   return <Menu label={`Actions for ${keyTitle(of)}`} groups={groups} />;
 }
 
-function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose: Choose): Column<ApiKey>[] {
+function columns({ projects, tenants }: Names, onChoose: Choose): Column<ApiKey>[] {
   const tenantCell = ({ tenant_id }: ApiKey) => {
     const tenant = tenants.get(tenant_id);
     return <RecordLink page="tenants" id={tenant_id} label={tenant && tenantLabel(tenant)} />;
@@ -84,7 +84,7 @@ function columns({ projects, tenants }: Names, keys: readonly ApiKey[], onChoose
       cell: projectCell,
       fold: projectCell,
     },
-    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} keys={keys} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
     { head: "Scopes", room: 960, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     ...timeColumns(560),
     {
@@ -152,7 +152,7 @@ function List({ read, create, onLookUp }: ListProps) {
             <>
               <Table
                 caption="Keys"
-                columns={subjectFirst(columns({ projects, tenants }, data, setChosen))}
+                columns={subjectFirst(columns({ projects, tenants }, setChosen))}
                 rows={data}
                 rowKey={({ id }) => id}
                 selection={{

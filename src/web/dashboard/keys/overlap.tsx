@@ -7,26 +7,34 @@ import { Time } from "../components/time.tsx";
 import { HOUR_MS } from "../../../kernel/durations.ts";
 
 const DEFAULT = "24";
+const LONGEST = "168";
 const OVERLAPS: readonly Option[] = [
   ["0", "No overlap: stop it now"],
   ["1", "1 hour"],
   [DEFAULT, "24 hours"],
   ["72", "3 days"],
-  ["168", "7 days"],
+  [LONGEST, "7 days"],
 ];
 
-/** `expires_at`: of the old key, which a rotation never extends. */
+/** A rotation never extends the old key: beyond its expiry there is one choice, whose hours the server cuts. */
+function overlapsWithin(leftMs: number): readonly Option[] {
+  const shorter = OVERLAPS.filter(([hours]) => Number(hours) * HOUR_MS < leftMs);
+  return shorter.length === OVERLAPS.length ? shorter : [...shorter, [LONGEST, "Until it expires"]];
+}
+
+/** `expires_at`: of the old key. */
 export function OverlapField({ expires_at }: { expires_at: string | null }) {
-  const [hours, setHours] = useState(DEFAULT);
   const now = serverNow();
   const expiry = expires_at === null ? Number.POSITIVE_INFINITY : Date.parse(expires_at);
+  const [options] = useState(() => overlapsWithin(expiry - now));
+  const [hours, setHours] = useState(options.some(([each]) => each === DEFAULT) ? DEFAULT : LONGEST);
   if (expiry <= now) return <p>The old key has expired.</p>;
   const until = new Date(Math.min(now + Number(hours) * HOUR_MS, expiry)).toISOString();
   return (
     <SelectField
       name="overlap_hours"
       label="The old key keeps working for"
-      options={OVERLAPS}
+      options={options}
       value={hours}
       onChange={setHours}
       hint={

@@ -1,6 +1,4 @@
 // A key's state, and what is worth a look.
-import { successorOf } from "../../shared/successor.ts";
-import { serverNow } from "../api/clock.ts";
 import { keyTitle } from "../api/records.ts";
 import { hrefTo } from "../links.ts";
 import { Badge } from "../components/badge.tsx";
@@ -25,9 +23,8 @@ export function StateBadge({ of, ...beside }: Props) {
 }
 
 /** Where it was found, how much time is left, and what to do: rotating does not keep the leaked key alive. */
-function LeakedLine({ of, keys = [] }: Props) {
+function LeakedLine({ of, successor }: Props & WithSuccessor) {
   const { quarantined_at, quarantine_reason, expires_at } = of;
-  const successor = successorOf(of, keys, serverNow());
   return (
     <span>
       Found at <FoundAt reason={quarantine_reason} /> <Time at={quarantined_at} />.{" "}
@@ -46,15 +43,19 @@ function LeakedLine({ of, keys = [] }: Props) {
   );
 }
 
+/** The key that replaces it, if that works. */
+type WithSuccessor = { successor: Pick<ApiKey, "id" | "name" | "display_prefix"> | undefined };
+
 /** The state in a sentence, with its reason, and what to know of a key that verifiers allow. */
-export function StateLine({ of, verdict, ...beside }: Props & Pick<ApiKey, "verdict">) {
+export function StateLine({ of: key, successor, verdict, ...beside }: Props & WithSuccessor & Pick<ApiKey, "verdict">) {
+  const of = { ...key, successor_id: successor?.id };
   const { name, sentence, reason } = keyState(of, beside);
   const [before, at, after] = sentence;
   return (
     <p class="lead state-line">
       <StateBadge of={of} {...beside} />
       {name === "Leaked" ? (
-        <LeakedLine of={of} {...beside} />
+        <LeakedLine of={of} successor={successor} />
       ) : (
         <span>
           {name === "Active" && verdict?.admitted === false ? "Verifiers refuse it now." : before}

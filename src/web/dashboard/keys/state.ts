@@ -1,6 +1,5 @@
 // The state of a key: the first that holds, as a badge and as a sentence.
 import type { RouteOutput } from "../../../client.ts";
-import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
 import type { Tone } from "../components/badge.tsx";
 import { DAY_MS } from "../../../kernel/durations.ts";
@@ -18,13 +17,14 @@ type Lifecycle = Pick<
   | "created_at"
   | "last_used_at"
 > &
-  Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">>;
+  Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">> & {
+    /** Of a successor that works. */
+    successor_id?: string | null | undefined;
+  };
 
 /** What determines a key's state besides the key itself. */
 export type Beside = {
   tenant?: { suspended_at: string | null; suspended_reason: string | null } | undefined;
-  /** Keys among which its successor may be. */
-  keys?: readonly ApiKey[] | undefined;
 };
 
 /** `reason`: in the words of the person who gave it. */
@@ -35,7 +35,7 @@ type Sentence = readonly [before: string, at?: string, after?: string];
 const SOON_DAYS = 7;
 const IDLE_DAYS = 30;
 
-export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now = serverNow()): KeyState {
+export function keyState(key: Lifecycle, { tenant }: Beside = {}, now = serverNow()): KeyState {
   const { revoked_at, revoked_reason, expires_at, quarantined_at } = key;
   if (revoked_at !== null)
     return { name: "Revoked", tone: "plain", sentence: ["Revoked on ", revoked_at, "."], reason: revoked_reason };
@@ -61,7 +61,7 @@ export function keyState(key: Lifecycle, { tenant, keys = [] }: Beside = {}, now
       tone: "bad",
       sentence: ["It was found in public on ", quarantined_at, "."],
     };
-  if (expires_at !== null && successorOf(key, keys, now))
+  if (expires_at !== null && key.successor_id)
     return {
       name: "Being replaced",
       tone: "warn",

@@ -10,6 +10,7 @@ import { KeyName, RecordLink } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
 import { RotateKey } from "../keys/rotate.tsx";
 import { rotateReason, type ApiKey } from "../keys/state.ts";
+import { Badge } from "../components/badge.tsx";
 import { Button, LinkButton } from "../components/button.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Panel } from "../components/page.tsx";
@@ -54,13 +55,29 @@ function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
       foldsHead: true,
     },
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason} isCell /> },
+    {
+      head: "State",
+      cell: ({ object, successor_id }) =>
+        successor_id ? (
+          <>
+            <Badge tone="good">Replaced</Badge>
+            {object === "api_key" && (
+              <a class="under small" href={hrefTo("keys", { id: successor_id })}>
+                New key
+              </a>
+            )}
+          </>
+        ) : (
+          <Badge tone="warn">Not replaced</Badge>
+        ),
+    },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {
       head: "Actions",
       actions: true,
       cell: (key) => (
         <div class="buttons">
-          {button(key, "rotate", "Rotate", rotateReason(key))}
+          {!key.successor_id && button(key, "rotate", "Rotate", rotateReason(key))}
           {button(key, "revoke", "Revoke", null)}
         </div>
       ),

@@ -30,13 +30,13 @@ const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, suspend: SuspendTenant,
 function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
   const projects = useProjects();
-  const columns = (keys: readonly ApiKey[]): Column<ApiKey>[] => [
+  const columns: Column<ApiKey>[] = [
     keyColumn,
     {
       head: "Project",
       cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
     },
-    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} keys={keys} /> },
+    { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} /> },
     lastUsedColumn,
   ];
   return (
@@ -46,7 +46,7 @@ function TenantKeys({ tenant }: { tenant: Tenant }) {
           {data.length === 0 ? (
             <p class="muted">No {env.value} keys.</p>
           ) : (
-            <Table caption="Keys of this tenant" columns={columns(data)} rows={data} rowKey={({ id }) => id} />
+            <Table caption="Keys of this tenant" columns={columns} rows={data} rowKey={({ id }) => id} />
           )}
           <p class="panel-foot">
             <a href={hrefTo("keys", { query: { tenant: tenant.id, state: "all" } })}>All keys, including revoked</a>
