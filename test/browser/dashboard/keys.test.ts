@@ -300,4 +300,33 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await expectAccessibleInLooks(g.page);
     await g.expectClean();
   });
+
+  it("counts the time that nodes take from the change, not from the view of them", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const made = await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: `keys/${made.body.id}` });
+    const { page } = g;
+    const poll = `GET /v1/policy/delta?project_id=${project_id}&node=api-1&since=0`;
+    await suite.instance.call(at.key, poll);
+    await page.route("**/v1/propagation?*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), nodes_omitted: 1_200 } });
+    });
+    await g.at("CI");
+    await page.clock.install();
+    await button(page, "Rotate").click();
+    await button(page, "Rotate key").click();
+    await page.getByLabel("I have stored it").check();
+    const { body } = await suite.instance.call(at.key, `GET /v1/projects/${project_id}`);
+    await suite.instance.call(at.key, poll.replace(/0$/, String(body.policy_version)));
+    await page.clock.fastForward(150_000);
+    await button(page, "Done").click();
+    const nodes = dialog(page, "Key rotated").getByRole("listitem");
+    await expect
+      .poll(() => nodes.allInnerTexts())
+      .toEqual([expect.stringMatching(/^api-1\s+Acknowledged within [23] minutes$/), "and 1,200 more"]);
+    await expectAccessible(page);
+    await g.expectClean();
+  });
 });

@@ -47,6 +47,9 @@ function urlFor(path: string, { params = {}, query = {} }: Input): string {
   return `.${filled}${search.size > 0 ? `?${search}` : ""}`;
 }
 
+/** When the newest request that changes the workspace began, by `performance.now()`. */
+export let changedAtMs = 0;
+
 async function send(method: string, path: string, input: Input, token: string | null, options: CallOptions) {
   const { body, idempotencyKey } = input;
   // People's own endpoints work in every workspace.
@@ -54,6 +57,7 @@ async function send(method: string, path: string, input: Input, token: string | 
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), ANSWER_MS);
   const sentAt = Date.now();
+  if (method !== "GET" && workspace !== null) changedAtMs = performance.now();
   try {
     const response = await fetch(urlFor(path, input), {
       method,

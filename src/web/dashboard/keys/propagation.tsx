@@ -1,8 +1,8 @@
 // How a change reaches the verifiers, node by node, while it happens.
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
-import { formatDuration, plural } from "../../shared/format.ts";
-import { call } from "../api/call.ts";
+import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
+import { call, changedAtMs } from "../api/call.ts";
 import { toProblem } from "../api/problems.ts";
 import { lock } from "../api/session.ts";
 import type { Env } from "../../../kernel/credentials.ts";
@@ -22,7 +22,7 @@ const PROJECTS_MAX = 5;
 /** A node that serves two environments has two rows. */
 const rowOf = ({ node_id, env_scope }: State["nodes"][number]): string => `${node_id} ${env_scope}`;
 
-/** How long each row took, as far as this page saw it. */
+/** How long each row took at most, as far as this page saw it. */
 type Seen = { state: State; took: ReadonlyMap<string, number>; waitedMs: number };
 
 /** `env`: the environment whose nodes must have it; without it, every node. */
@@ -37,19 +37,21 @@ function unlessRefused(error: unknown): null {
 
 async function follow({ projectId, env }: Followed, abort: AbortSignal, onState: (seen: Seen) => void): Promise<void> {
   const start = performance.now();
+  // Since the change, not since this view was opened: a new key may have been shown for minutes in between.
+  const since = changedAtMs;
   const { policy_version } = await call("GET /v1/projects/{id}", { params: { id: projectId } }, { signal: abort });
   const query = { project_id: projectId, version: policy_version, env };
   const took = new Map<string, number>();
   for (;;) {
     const state = await call("GET /v1/propagation", { query }, { signal: abort }).catch(unlessRefused);
-    const waitedMs = performance.now() - start;
+    const waitedMs = performance.now() - since;
     if (state) {
       for (const node of state.nodes) if (node.acked && !took.has(rowOf(node))) took.set(rowOf(node), waitedMs);
       onState({ state, took: new Map(took), waitedMs });
       // Nodes that are not registered never acknowledge anything.
       if (state.acked_nodes === state.total_nodes) return;
     }
-    const isQuick = state !== null && waitedMs <= PATIENCE_MS;
+    const isQuick = state !== null && performance.now() - start <= PATIENCE_MS;
     // Polling must not keep a session alive that no person uses.
     do await new Promise((resolve) => setTimeout(resolve, isQuick ? QUICK_MS : SLOW_MS));
     while (!abort.aborted && (document.hidden || lock.value !== null));
@@ -96,7 +98,7 @@ function Propagation(followed: Followed) {
   if (failed) return <p class="muted">The change is stored. Each node applies it with its next poll.</p>;
   if (!seen) return <p class="muted">Asking the nodes…</p>;
   const { state, took, waitedMs } = seen;
-  const { acked_nodes, total_nodes, complete, nodes, unregistered_nodes = 0 } = state;
+  const { acked_nodes, total_nodes, complete, nodes, nodes_omitted, unregistered_nodes = 0 } = state;
   if (total_nodes === 0) return <p role="status">No verifier is connected. The change applies when one connects.</p>;
   return (
     <div class="stack">
@@ -118,6 +120,7 @@ function Propagation(followed: Followed) {
             {node.missing_caps.length > 0 && <Badge tone="warn">Lacks {node.missing_caps.join(", ")}</Badge>}
           </li>
         ))}
+        {nodes_omitted > 0 && <li class="muted">and {formatNumber(nodes_omitted)} more</li>}
       </ul>
       {unregistered_nodes > 0 && <Unregistered nodes={unregistered_nodes} />}
       {acked_nodes < total_nodes && waitedMs > PATIENCE_MS && <Patience state={state} />}
