@@ -105,6 +105,10 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await expect.poll(() => create.getByText("Test data", { exact: true }).count()).toBe(1);
     await create.getByLabel(/^Name/).fill("CI");
     await create.getByLabel("Access").selectOption("some");
+    await create.getByLabel("Verify keys").uncheck();
+    await create.getByRole("button", { name: "Create secret key" }).click();
+    await create.getByText("Access: choose at least one permission.").waitFor();
+    await create.getByLabel("Verify keys").check();
     await create.getByRole("button", { name: "Create secret key" }).click();
     const reveal = dialog(page, "Save this key now");
     await reveal.getByRole("button", { name: "Show" }).click();

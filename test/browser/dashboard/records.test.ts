@@ -243,9 +243,9 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Edit").click();
     const edit = dialog(page, "Edit tenant");
     await edit.getByLabel("Allowed IP addresses").selectOption("These networks only");
-    await edit.getByLabel("Networks").fill("10.1.2.3/8");
+    await edit.getByLabel("Networks").fill("10.0.0.0/8\n10.1.2.3/8");
     await button(page, "Save").click();
-    await edit.getByText("Networks has bits set beyond its mask").first().waitFor();
+    await edit.getByText("Networks: entry 2 has bits set beyond its mask").first().waitFor();
     await edit.getByLabel("Networks").fill("10.0.0.0/8\n2001:DB8::/32");
     await button(page, "Save").click();
     await dialog(page, "Tenant saved").getByText("No verifier is connected.").waitFor();

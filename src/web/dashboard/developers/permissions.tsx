@@ -1,6 +1,7 @@
 // What a secret key may do: everything that its environment allows, or only some of it.
 import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
+import { fieldProblem } from "../api/problems.ts";
 import { CheckField, SelectField } from "../forms/field.tsx";
 import { projectOptions } from "../forms/filters.tsx";
 import type { Values } from "../forms/form.tsx";
@@ -49,9 +50,10 @@ export function PermissionsField() {
   );
 }
 
-/** The fields of the request; none for a key that may do everything. */
+/** The fields of the request; none for a key that may do everything. Throws a problem if it may do nothing. */
 export function permissionsOf(values: Values): { permissions?: Permission[]; project_ids?: string[] } {
   if (values.permissions !== "some") return {};
   const permissions = PERMISSIONS.map(([name]) => name).filter((name) => values[fieldOf(name)] === "true");
+  if (permissions.length === 0) throw fieldProblem("permissions", ": choose at least one permission");
   return { permissions, ...(values.project_ids && { project_ids: [values.project_ids] }) };
 }

@@ -64,13 +64,19 @@ function fieldOf(path: string, names: readonly string[]): string | undefined {
   );
 }
 
+/** Names the entry of a list that a path such as `rate_limits[1].limit` leads to. */
+function inEntry(path: string, message: string): string {
+  const index = /[.[](\d+)/.exec(path)?.[1];
+  return index === undefined ? message : `: entry ${Number(index) + 1} ${message}`;
+}
+
 function placeErrors(details: readonly Detail[], names: readonly string[]) {
   const errors = new Map<string, string>();
   const unplaced: string[] = [];
   for (const { path, message } of details) {
     const name = fieldOf(path.replace("key_policy.", ""), names);
     if (name === undefined) unplaced.push(`${path} ${message}`);
-    else if (!errors.has(name)) errors.set(name, message);
+    else if (!errors.has(name)) errors.set(name, inEntry(path, message));
   }
   return { errors, unplaced };
 }

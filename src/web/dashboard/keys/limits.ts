@@ -1,4 +1,6 @@
 // Rate limit rules as people write them: one line each, "100 / 1 minute" or "100 / 60 s per tenant".
+import { DAY_MS } from "../../../kernel/durations.ts";
+import { WINDOW_MS_MAX, WINDOW_MS_MIN } from "../../../kernel/ratelimit/rule.ts";
 import { fieldProblem } from "../api/problems.ts";
 import { linesOf } from "../forms/lines.ts";
 import type { ApiKey } from "./state.ts";
@@ -45,13 +47,22 @@ function parseLine(line: string, index: number): Rules[number] | null {
   };
 }
 
-/** The rules of a field's lines. Throws a problem of that field that names the first line which is none. */
+function mistakeIn(rule: Rules[number] | null, others: Rules): string | null {
+  if (!rule) return "this line is not a rule";
+  if (rule.limit < 1) return "a limit is at least 1";
+  if (rule.window_ms < WINDOW_MS_MIN) return "a window is at least 1 second";
+  if (rule.window_ms > WINDOW_MS_MAX) return `a window is at most ${WINDOW_MS_MAX / DAY_MS} days`;
+  return others.some(({ id }) => id === rule.id) ? `two rules are named ${rule.id}` : null;
+}
+
+/** The rules of a field's lines. Throws a problem of that field that names the first line with a mistake. */
 export function rulesOf(text: string, field: string): Rules {
   const rules: Rules = [];
   for (const [index, line] of linesOf(text).entries()) {
     const rule = parseLine(line, index);
-    if (!rule) throw fieldProblem(field, `: this line is not a rule: ${line}`);
-    rules.push(rule);
+    const mistake = mistakeIn(rule, rules);
+    if (mistake !== null) throw fieldProblem(field, `: ${mistake}: ${line}`);
+    if (rule) rules.push(rule);
   }
   return rules;
 }
