@@ -118,8 +118,8 @@ export class Waiters {
   }
 
   wait(timeoutMs?: number): Promise<void> {
-    if (this.#ready) return Promise.resolve();
     if (this.#closed) return Promise.reject(this.#closed);
+    if (this.#ready) return Promise.resolve();
     return new Promise((resolve, reject) => {
       const onTimeout = () => {
         this.#waiting.delete(waiter);
@@ -152,7 +152,8 @@ export class Waiters {
   }
 
   close(): void {
-    this.#closed = new KeyrackError("keyrack was closed before its first policy arrived.", { code: "closed" });
+    const when = this.#ready ? "" : " before its first policy arrived";
+    this.#closed = new KeyrackError(`keyrack was closed${when}.`, { code: "closed" });
     this.reject(this.#closed);
   }
 }

@@ -165,6 +165,15 @@ describe("a KeyrackError", () => {
     expect(await waiting).toMatchObject({ code: "closed", status: null });
   });
 
+  it("follows close(), also where ready() had resolved", async () => {
+    await using instance = await startTestKeyrack();
+    await instance.keyrack.ready();
+    await instance.keyrack.close();
+    const again = instance.keyrack.ready();
+    await expect(again).rejects.toMatchObject({ code: "closed", message: "keyrack was closed." });
+    await expect(instance.keyrack.ready({ timeoutMs: 1 })).rejects.toMatchObject({ code: "closed" });
+  });
+
   it.each<[string, Parameters<typeof errorFor>[0], string]>([
     ["a server that is restarting", () => ({ status: 503, text: "" }), "Rejected with status 503."],
     ["a web page", () => ({ status: 200, text: "<h1>Welcome</h1>" }), "The response is not JSON."],
