@@ -70,6 +70,7 @@ export class Reporter {
   #sending: Promise<void> | null = null;
   #cancel: (() => void) | null = null;
   #isInvalidLogged = false;
+  #isUncountedLogged = false;
 
   constructor(runtime: Runtime, onDropped: (events: number) => void = () => {}) {
     this.#runtime = runtime;
@@ -150,7 +151,7 @@ export class Reporter {
     let batch: Batch | null = (this.#pending ??= this.#toBatch([...this.#events.take(), ...this.#refused.take()]));
     while (batch) {
       try {
-        await this.#runtime.client.call({
+        const { json } = await this.#runtime.client.call({
           method: "POST",
           path: "/v1/ingest/batch",
           body: batch.body,
@@ -161,11 +162,21 @@ export class Reporter {
         this.#pending = null;
         this.#backoff.succeed();
         if (batch.rejected > 0) this.#logRejected(batch.rejected, 400);
+        this.#readReceipt(json, batch.events.length);
         return;
       } catch (error) {
         batch = this.#handleFailure(batch, error);
       }
     }
+  }
+
+  /** The server counts no event that is a week old, and a repeated batch gets the receipt of the first. */
+  #readReceipt(json: unknown, sent: number): void {
+    const accepted = (json as { accepted?: unknown } | null)?.accepted;
+    if (this.#isUncountedLogged || typeof accepted !== "number" || accepted >= sent) return;
+    this.#isUncountedLogged = true;
+    const message = "the server did not count events that it takes for old: is this machine's clock right?";
+    this.#runtime.log("warn", message, { sent, accepted });
   }
 
   /** Returns what can be sent now: a batch rejected for its content, without the events that the response names. */

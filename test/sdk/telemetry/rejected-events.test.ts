@@ -11,6 +11,7 @@ import type { Keyrack, KeyrackOptions } from "../../../src/sdk/index.ts";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { withoutRejected } from "../../../src/sdk/telemetry/rejected-events.ts";
 import { until } from "../../../harness/waiting.ts";
+import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const request = { method: "GET", path: "/", route: "/", status: 200, durationMs: 1 };
 
@@ -55,6 +56,31 @@ for (const backend of backends) {
       expect(await usage()).toMatchObject({ requests: known, errors: 0 });
       const rejected = lines.filter(({ message }) => message === "events were rejected");
       expect(rejected.map(({ fields }) => fields)).toEqual([{ status: 400, events: keyIds.length }]);
+      expect(lines.filter(({ message }) => message.includes("did not count"))).toEqual([]);
+    });
+
+    it("events of a machine whose clock is a week behind are not counted, and one warning says so", async () => {
+      const workspace = await instance.workspace();
+      const { id, key } = await workspace.mint();
+      const lines: LogLine[] = [];
+      const options: KeyrackOptions = {
+        url: instance.url,
+        secretKey: workspace.keys.sk_owner,
+        projectId: workspace.project_id,
+        log: (level, message, fields) => void lines.push({ level, message, fields }),
+      };
+      const { clock } = instance;
+      const keyrack = createKeyrackWith(options, { ...patientPorts(), now: () => clock.now() - 8 * DAY_MS }) as Keyrack;
+      await keyrack.ready();
+      const context = contextOf(keyrack, key);
+      const uncounted = () => lines.filter(({ message }) => message.includes("did not count events"));
+      for (let i = 0; i < 3; i++) keyrack.report({ ...request, context });
+      await until(() => uncounted().length === 1);
+      keyrack.report({ ...request, context });
+      await keyrack.close();
+      expect(uncounted()).toEqual([{ level: "warn", message: expect.any(String), fields: { sent: 3, accepted: 0 } }]);
+      const { body } = await workspace.call("sk_owner", `GET /v1/keys/${id}/usage?days=30`);
+      expect(body.data.reduce((sum: number, day: { requests: number }) => sum + day.requests, 0)).toBe(0);
     });
   });
 }
