@@ -2,7 +2,7 @@
 // typo in a fail mode must never surface on a request.
 
 import type { Env } from "../kernel/credentials.ts";
-import { parseCredential } from "../kernel/credentials.ts";
+import { guessCredentialKind, parseCredential } from "../kernel/credentials.ts";
 import { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { DAY_MS } from "../kernel/durations.ts";
 import { OWN_PREFIX, PREFIX_FORM } from "../kernel/key-prefixes.ts";
@@ -103,8 +103,8 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
   for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `there is no option "${name}"`);
   const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1, clientInfo = true } = options;
   const url = readUrl(options.url);
-  const secret = typeof options.secretKey === "string" ? parseCredential(options.secretKey) : null;
-  need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
+  const secretEnv = readSecretKey(options.secretKey);
+  need(isSet(options.projectId), "projectId is not set");
   const projectId = typeof options.projectId === "string" ? parseUuid(options.projectId) : null;
   need(projectId !== null, "projectId must be a UUID");
   const isNodeId = typeof nodeId === "string" && NODE_ID.test(nodeId);
@@ -119,7 +119,7 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
     url,
     secretKey: options.secretKey,
     projectId,
-    env: readEnv(options.env, secret.env),
+    env: readEnv(options.env, secretEnv),
     nodeId,
     pollMs: readWhole("pollMs", options.pollMs ?? 2000, 10),
     staleMs: readWhole("staleMs", options.staleMs ?? 30_000, 10),
@@ -163,7 +163,25 @@ export function need(holds: boolean, sentence: string): asserts holds {
   if (!holds) throw new TypeError(`keyrack: ${sentence}.`);
 }
 
+/** A variable that is not set is undefined or empty. */
+function isSet(value: unknown): boolean {
+  return value !== undefined && value !== null && value !== "";
+}
+
+/** The environment of the secret key. The value itself is in no message. */
+function readSecretKey(key: unknown): Env | null {
+  need(isSet(key), "secretKey is not set");
+  const text = typeof key === "string" ? key : "";
+  need(text.trim() === text, "secretKey has spaces or line breaks around it: trim it");
+  const secret = parseCredential(text);
+  const isDamaged = secret === null && guessCredentialKind(text) === "secret_key";
+  need(!isDamaged, "secretKey is mistyped or cut off: its checksum is wrong");
+  need(secret?.kind === "secret_key", "secretKey must be a krsk_ secret key");
+  return secret.env;
+}
+
 function readUrl(text: unknown): string {
+  need(isSet(text), "url is not set");
   const url = typeof text === "string" && URL.canParse(text) ? new URL(text) : null;
   need(url?.protocol === "https:" || url?.protocol === "http:", "url must be an http or https URL");
   need(url.username === "" && url.password === "", "url must not contain a user name or password");

@@ -211,13 +211,18 @@ describe("createKeyrack", () => {
   const good = { ...base(), projectId: "0190163d-8694-739b-aea5-966c26f8ad91" };
   const bad: [string, object, RegExp][] = [
     ["no options", undefined as never, /takes an object of options/],
-    ["an unset environment, naming url first", { url: undefined, secretKey: undefined }, /url must be/],
+    ["an unset environment, naming url first", { url: undefined, secretKey: undefined }, /url is not set/],
+    ["an empty secret key", { ...good, secretKey: "" }, /secretKey is not set/],
+    ["a secret key with a line break", { ...good, secretKey: `${good.secretKey}\n` }, /line breaks around it: trim it/],
+    ["a secret key cut off", { ...good, secretKey: good.secretKey.slice(0, -3) }, /cut off: its checksum is wrong/],
+    ["a number as secret key", { ...good, secretKey: 5 as never }, /must be a krsk_ secret key/],
+    ["an unset project", { ...good, projectId: undefined as never }, /projectId is not set/],
     ["an empty cacheFile", { ...good, cacheFile: "" }, /cacheFile must be a path/],
     ["an object as log", { ...good, log: console }, /log must be a function/],
     ["a url of another scheme", { ...good, url: "ftp://x" }, /url must be/],
     ["a url with a password", { ...good, url: "http://a:b@x" }, /user name or password/],
-    ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey/],
-    ["no project", { ...good, projectId: "p" }, /projectId/],
+    ["a customer's key as secret key", { ...good, secretKey: mint() }, /secretKey must be a krsk_ secret key/],
+    ["no project", { ...good, projectId: "p" }, /projectId must be a UUID/],
     ["a third environment", { ...good, env: "dev" }, /env must be/],
     ["live with a test secret key", { ...good, ...base("test"), env: "live" }, /cannot serve/],
     ["a misspelled fail mode", { ...good, failMode: "opened" }, /failMode/],
@@ -230,6 +235,12 @@ describe("createKeyrack", () => {
   for (const [why, options, message] of bad) {
     it(`throws at once on ${why}`, () => expect(() => createKeyrack(options as KeyrackOptions)).toThrow(message));
   }
+
+  it("names no part of a wrong secret key", () => {
+    const { secretKey } = good;
+    for (const wrong of [`${secretKey} `, secretKey.slice(0, -1), mint()])
+      expect(() => createKeyrack({ ...good, secretKey: wrong })).toThrow(/^(?!.*_(live|test)_)/);
+  });
 
   it("takes undefined for an option, as an unset variable gives it", async () => {
     await using keyrack = disposable({ ...good, cacheFile: undefined, env: undefined, failMode: undefined });
