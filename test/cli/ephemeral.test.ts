@@ -92,7 +92,7 @@ describe("an ephemeral instance", () => {
     const size = await refusedServe(["--ephemeral", "--demo-keys", "5"]);
     expect(size).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--demo-keys requires --demo") });
     const both = await refusedServe(["--ephemeral", "--demo", "--seed"]);
-    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining("exclude each other") });
+    expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining("cannot be used together") });
     const large = await keyrack(["serve", "--ephemeral", "--demo", "--demo-keys", "200001"]);
     expect(large).toMatchObject({
       code: 2,

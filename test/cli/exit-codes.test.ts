@@ -61,7 +61,7 @@ describe("a command", () => {
       "a flag that is also unset",
       () => ["tenant", "update", UNKNOWN_ID, "--name", "n", "--unset", "name"],
       2,
-      "--name and --unset name exclude each other.",
+      "--name and --unset name cannot be used together.",
     ],
     ["an unknown profile", () => ["project", "list", "--profile", "nope"], 2, "profile list"],
     [

@@ -93,7 +93,7 @@ for (const backend of backends) {
         expect(await create("--workspace-id", workspace.id, flag, value)).toMatchObject({
           code: 2,
           stdout: "",
-          stderr: `keyrack: --workspace-id and ${flag} exclude each other.\n`,
+          stderr: `keyrack: --workspace-id and ${flag} cannot be used together.\n`,
         });
       expect(await create()).toMatchObject({ code: 2, stderr: "keyrack: --data-dir needs --workspace-id.\n" });
       expect(await instance.sql("select id from secret_keys where workspace_id = $1", [workspace.id])).toHaveLength(2);

@@ -138,7 +138,7 @@ export function buildRequest(spec: CommandSpec, args: string[], options: ApiOpti
     const given = options[camelCase(flag.flag)];
     const unset = options.unset?.includes(flag.flag) === true;
     if (unset && given !== undefined)
-      throw new ExitError(`--${flag.flag} and --unset ${flag.flag} exclude each other.`, 2);
+      throw new ExitError(`--${flag.flag} and --unset ${flag.flag} cannot be used together.`, 2);
     const value = unset ? null : given === undefined ? undefined : parseFlag(flag, given);
     if (value === undefined) continue;
     if (flag.in === "body") body[flag.name] = value;

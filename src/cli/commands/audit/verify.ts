@@ -32,7 +32,7 @@ export async function verify(options: VerifyOptions): Promise<void> {
 }
 
 async function verifyLog(options: VerifyOptions): Promise<void> {
-  if (options.file && options.offline) throw new ExitError("--file and --offline exclude each other.", 2);
+  if (options.file && options.offline) throw new ExitError("--file and --offline cannot be used together.", 2);
   if (options.file || options.offline || options.deployment) return report(await verifyLocal(options), options);
   const target = requireBearer(resolveTarget(options));
   if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);

@@ -42,8 +42,15 @@ const DONE = {
   disable: "Disabled",
   enable: "Enabled",
   rotate: "Rotated",
-  cap_expiry: "Capped",
+  cap_expiry: "Capped the expiry of",
 } as const;
+const ASKED: Record<BulkAction, string> = {
+  revoke: "Revoke",
+  disable: "Disable",
+  enable: "Enable",
+  rotate: "Rotate",
+  cap_expiry: "Cap the expiry of",
+};
 const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "env", "name"] as const;
 const DRY_RUN_KEYS = 500;
 const CALL_MS = MINUTE_MS;
@@ -130,7 +137,8 @@ async function begin(target: Target, action: BulkAction, options: RunOptions): P
   }
   if (!options.yes) {
     const { askYesNo } = await import("../../ui/prompts.ts");
-    if (!(await askYesNo(`${action} ${plural(total, "key")}?`, false))) throw new ExitError("Nothing was changed.", 2);
+    if (!(await askYesNo(`${ASKED[action]} ${plural(total, "key")}?`, false)))
+      throw new ExitError("Nothing was changed.", 2);
   }
   const out = options.out ? resolve(options.out) : null;
   const run = { url: target.url, action, body, bulk_id, expect: total, cursor: null, calls: 0, changed: 0, out };

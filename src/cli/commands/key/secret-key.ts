@@ -49,7 +49,7 @@ async function createAsOperator(spec: CommandSpec, options: ApiOptions): Promise
   const { env, ...others } = buildRequest(spec, [], options).body as { env: Env };
   const fields = Object.keys(others).map((name) => name.replaceAll("_", "-"));
   const [refused] = [...fields, ...given(options, API_FLAGS)];
-  if (refused) throw new ExitError(`--workspace-id and --${refused} exclude each other.`, 2);
+  if (refused) throw new ExitError(`--workspace-id and --${refused} cannot be used together.`, 2);
   const { workspaceId: workspace_id } = options;
   const created = await operate(options as OperatorOptions, "secret-key.create", { workspace_id, env });
   printResponse(spec, JSON.stringify(created), options);

@@ -46,7 +46,7 @@ async function serve(options: ServeOptions): Promise<void> {
     ["--demo-tenants", options.demoTenants],
   ] as const)
     if (value !== undefined && !options.demo) throw new ExitError(`${flag} requires --demo.`, 2);
-  if (options.demo && options.seed) throw new ExitError("--demo and --seed exclude each other.", 2);
+  if (options.demo && options.seed) throw new ExitError("--demo and --seed cannot be used together.", 2);
   if (!options.ephemeral) {
     const app = await start(readSettings(options), options);
     return runUntilSignal(app, options, undefined, stopOnSignal(app));

@@ -89,7 +89,7 @@ export function environmentOf(values: Record<string, string | null>): Record<str
 /** Starts an instance in a temporary folder that is deleted when the process exits, by a signal too. */
 export async function startEphemeral(given: StartOptions): Promise<Ephemeral> {
   const options = { ...given, ephemeral: true } as const;
-  if ("dataDir" in options) throw new ExitError("--data-dir and --ephemeral exclude each other.", 2);
+  if ("dataDir" in options) throw new ExitError("--data-dir and --ephemeral cannot be used together.", 2);
   const releaseSignals = exitOnSignals();
   const dir = mkdtempSync(join(tmpdir(), "keyrack-ephemeral-"));
   process.on("exit", () => rmSync(dir, { recursive: true, force: true }));
