@@ -45,7 +45,7 @@ describe("an ephemeral instance", () => {
     expect(ran.stdout).toContain("KEYRACK_URL=http://");
     expect(ran.stdout).not.toContain("of-the-caller");
     expect(ran.stderr).toContain(
-      "An ephemeral instance ignores KEYRACK_DATABASE_URL, KEYRACK_BOOTSTRAP_TOKEN, KEYRACK_MASTER_KEY_FILE.",
+      "An ephemeral instance ignores KEYRACK_MASTER_KEY_FILE, KEYRACK_BOOTSTRAP_TOKEN, KEYRACK_DATABASE_URL.",
     );
     expect(ran.stderr).not.toContain("master key"); // it is deleted with its instance
     const names = Array.from(ran.stdout.matchAll(/^(KEYRACK_\w+)=/gm), ([, name = ""]) => name).toSorted();
