@@ -1,5 +1,5 @@
-// Several processes that write to one PostgreSQL: commits by number of writers, with the notice of a change inside its
-// transaction and after it, and the model that fits them; and durable mints by number of server processes.
+// Several processes that write to one PostgreSQL: commits by number of writers, with the notification of a change
+// inside its transaction and after it, and the model that fits them; and durable mints by number of server processes.
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ const COMMITS_MS = 2_000;
 const NOTIFY = "select pg_notify('keyrack-bench', $1)";
 
 type Postgres = Extract<DatabaseTarget, { kind: "postgres" }>;
-/** Where the notice of a change is sent: in the transaction that makes the change, or when that is on disk. */
+/** Where the notification of a change is sent: in the transaction that makes the change, or when that is on disk. */
 export type Notice = "inside" | "outside";
 
 /** A database with projects p0, p1 …; `syncMs` is added to each flush, as PostgreSQL waits that long before it. */

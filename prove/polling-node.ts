@@ -12,7 +12,7 @@ type NodeOptions = { name: string; waitMs: number; intervalMs?: number };
 /** When the response to each revocation arrived, by key. */
 export type Revoked = Map<string, number>;
 
-/** A verifier that polls one process, waiting or at an interval, and holds the keys of its responses. */
+/** A node that polls one process, waiting or at an interval, and holds the keys of its responses. */
 export class PollingNode {
   readonly keys = new Set<string>();
   version = 0;

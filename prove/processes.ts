@@ -1,7 +1,8 @@
-// Two processes on one PostgreSQL while keys are revoked and something between them fails: the notices of one are lost,
-// the listening connection of the other is half-open, the other is paused while it writes, or no row of a node can be
-// written while nodes start. Each process reaches the database through a proxy of its own. The promise: a poll that
-// began after a revocation's response brings the revocation, and no receipt is complete while a node holds the key.
+// Two processes on one PostgreSQL while keys are revoked and something between them fails: the notifications of one are
+// lost, the listening connection of the other is half-open, the other is paused while it writes, or no row of a node
+// can be written while nodes start. Each process reaches the database through a proxy of its own. The promise: a poll
+// that began after a revocation's response brings the revocation, and no receipt is complete while a node holds the
+// key.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";

@@ -44,7 +44,7 @@ type Demo = { url: string; owner_email: string; owner_password: string };
 
 const button = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true }).last();
 
-/** The oldest key listed with traffic, of the project that has verifiers. */
+/** The oldest key listed with traffic, of the project that has nodes. */
 const usedKey = (page: Page): Locator =>
   page
     .getByRole("row")

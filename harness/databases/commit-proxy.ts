@@ -9,7 +9,7 @@ export type Proxy = AsyncDisposable & {
   url(real: string): string;
   /** Cuts the next connection that commits, once. Resolves when it has. */
   cutNext(when: Cut): Promise<void>;
-  /** From now on nothing passes on the connections that listen for notices, which stay open. New ones work. */
+  /** From now on nothing passes on the connections that listen for notifications, which stay open. New ones work. */
   swallowListeners(): void;
   /** The same, and the server does not see their end either: as if this host had lost its power. */
   darkenListeners(): void;

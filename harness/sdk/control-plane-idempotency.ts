@@ -1,5 +1,5 @@
 // The idempotency records of the fake control plane (docs/design/0006-idempotency-fencing.md). Time is a field, so that
-// a test can let a lock lapse at once.
+// a test can let a lock expire at once.
 
 import { randomBytes } from "node:crypto";
 import type { FakeResponse } from "./exchange.ts";

@@ -1,4 +1,4 @@
-// The victim's own nodes: two verifiers of the library with long polls, as in its applications.
+// The victim's own nodes: two instances of the library with long polls, as in its applications.
 import { setTimeout as sleep } from "node:timers/promises";
 import { must, type World } from "../../harness/instances/world.ts";
 import { until } from "../../harness/waiting.ts";

@@ -10,7 +10,7 @@ export type Seed = {
   workspace_id: string;
   secret_key: string;
   test_secret_key: string;
-  /** A live secret key that may only verify: what a verifier should hold. */
+  /** A live secret key that may only verify: what a node should hold. */
   verify_key: string;
   project_id: string;
   tenant_id: string;

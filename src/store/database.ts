@@ -178,7 +178,7 @@ class OpenStore implements Store {
     this.stats.sizes.observe(jobs);
     if (changes.length === 0) return;
     this.#call(this.#policyListeners, changes);
-    // A notice that is not sent delays the polls that wait in other processes by a second at most.
+    // A notification that is not sent delays the polls that wait in other processes by a second at most.
     this.#driver.notify(changes.map(({ project_id, version }) => `policy ${project_id} ${version}`)).catch(() => {});
   }
 

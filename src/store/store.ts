@@ -30,7 +30,7 @@ export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
 /** About how many bytes a committed write of an owner has stored. */
 export type OnWritten = (owner: Owner, bytes: number) => void;
 
-/** Changes of policies have `onPolicyChange`. A notice may be lost; what that costs: */
+/** Changes of policies have `onPolicyChange`. A notification may be lost; what that costs: */
 export type NoticeTopic =
   /** A secret key ended: it works in the other processes until they check their cached credentials. */
   | "secret_key"
@@ -42,7 +42,7 @@ export type NoticeTopic =
   | "quota_balance"
   /** A login was unlocked: it stays throttled by the other processes until the window ends. */
   | "unlocked"
-  /** Sent by the driver itself, to this process, when it has reconnected: notices were lost. */
+  /** Sent by the driver itself, to this process, when it has reconnected: notifications were lost. */
   | "resync";
 
 export interface Store {
@@ -56,7 +56,7 @@ export interface Store {
   onPolicyChange(listener: (changes: VersionChange[]) => void): void;
   /** Called for each committed write that has an owner. */
   onWritten(listener: OnWritten): void;
-  /** Sends notices to every process on this database, this one included; used to drop what is cached. */
+  /** Sends notifications to every process on this database, this one included; used to drop what is cached. */
   notify(topic: NoticeTopic, ...payloads: string[]): Promise<void>;
   onNotice(topic: NoticeTopic, listener: (payload: string) => void): void;
   /**

@@ -110,7 +110,7 @@ describe("small bounds", () => {
     later.load(counter.allRows());
     later.load(counter.allRows()); // the same names again: no row more
     expect(later.metrics()).toMatchObject({ counters: 10, overflow_counters: 1 });
-    clock.pass(59_200); // every row of its own has lapsed, what is shared has not
+    clock.pass(59_200); // every row of its own has expired, what is shared has not
     counter.check(ask([rule], { workspace_id: "a", key_id: "x", cost: 0 }));
     expect(counter.metrics()).toMatchObject({ counters: 0, overflow_counters: 1, cells: 1 });
   });

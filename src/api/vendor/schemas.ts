@@ -189,7 +189,7 @@ const nodes = z.strictObject({
   current: z.int(),
   withheld: z.int().describe("nodes that the key is withheld from"),
 });
-/** Whether an up-to-date verifier admits a key; `code`: its response where it does not. */
+/** Whether an up-to-date node admits a key; `code`: its response where it does not. */
 export const verdict = { admitted: z.boolean(), code: z.string().nullable(), reasons, nodes: nodes.nullable() };
 
 export const MintedApiKey = ApiKey.extend(shownOnce);

@@ -1,4 +1,4 @@
-// `keyrack gateway`: a verifier process that a reverse proxy asks, for APIs that are not written for Node.
+// `keyrack gateway`: a node that a reverse proxy asks, for APIs that are not written for Node.
 import { setTimeout } from "node:timers/promises";
 import type { Command } from "commander";
 import { HOUR_MS } from "../../kernel/durations.ts";

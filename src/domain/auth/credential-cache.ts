@@ -1,6 +1,7 @@
 // Caches resolved secret keys for a few seconds, for machine endpoints only. Revocation, rotation and quarantine evict
-// the entry at once in this process and by notice in others; if a notice is lost, the entry expires. What waits on
-// behalf of a key is notified of its eviction, and on PostgreSQL as soon if the notice is lost. bench: ratelimit/check
+// the entry at once in this process and by notification in others; if one is lost, the entry expires. What waits on
+// behalf of a key is notified of its eviction, and on PostgreSQL as soon if the notification is lost.
+// bench: ratelimit/check
 import { FairMap } from "../../fairness/fair-map.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -12,7 +13,7 @@ import type { Clock } from "../core/clock.ts";
 import { KeyedListeners } from "../../platform/keyed-listeners.ts";
 
 const TOPIC = "secret_key";
-/** Keys of one failed notice that are logged. */
+/** Keys of one failed notification that are logged. */
 const LOGGED_MAX = 10;
 /** The shortest time between two checks of the keys that requests wait with. */
 const RECHECK_MIN_MS = 500;
@@ -154,8 +155,8 @@ export class CredentialCache {
   }
 
   /**
-   * Ends what waits with a key that has ended without a notice: one statement for all of them, and one at a time, or
-   * the checks of a database that hangs would use up its connections.
+   * Ends what waits with a key that has ended without a notification: one statement for all of them, and one at a
+   * time, or the checks of a database that hangs would use up its connections.
    */
   evictEnded(): Promise<void> {
     this.#rechecking ??= this.#recheck().finally(() => (this.#rechecking = undefined));

@@ -1,5 +1,5 @@
 // The customer's own API key as a credential: its holder may look at it, rotate it and revoke it, and nothing else. It
-// is judged as an up-to-date verifier would judge it, so that a secret scanner learns whether the key still works.
+// is judged as an up-to-date node would judge it, so that a secret scanner learns whether the key still works.
 import { networkOwner } from "../../fairness/owners.ts";
 import { fail, type FailureName } from "../../kernel/errors.ts";
 import { looksLikeApiKey, parseCredential } from "../../kernel/credentials.ts";
@@ -76,7 +76,7 @@ export function holderActor(
 
 type Found = NonNullable<Awaited<ReturnType<typeof holderByHash.first>>>;
 
-/** The order is that of a verifier. */
+/** The order is that of a node. */
 function refusalOf(row: Found, now: number, address: string | null): FailureName | null {
   if (row.revoked) return "invalid_key";
   if (row.expires_at !== null && row.expires_at <= now) return "expired_key";

@@ -78,7 +78,7 @@ export type ApiKeyActor = {
   readonly env: Env;
   /** The client's, which the key's list of networks judges; null when unknown. */
   readonly address: string | null;
-  /** Why a verifier would refuse the key; null when it works. */
+  /** Why a node would refuse the key; null when it works. */
   readonly refused: FailureName | null;
 };
 
@@ -118,7 +118,7 @@ export function confinedTo(actor: Actor): Env | null {
   return actor.kind === "secret_key" && actor.env === "test" ? "test" : null;
 }
 
-/** The environment whose quotas and shares an actor uses: a session acts in live. */
+/** The environment whose limits and shares an actor uses: a session acts in live. */
 export function chargedEnvOf(actor: Actor): Env {
   return "env" in actor ? actor.env : "live";
 }

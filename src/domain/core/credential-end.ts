@@ -4,7 +4,7 @@ import type { Vendor } from "./actor.ts";
 import type { Ctx } from "./context.ts";
 import type { OnDisconnect } from "./subscription.ts";
 
-/** How often to check a waiting session: no notice announces its end. */
+/** How often to check a waiting session: no notification announces its end. */
 const RECHECK_MS = 500;
 
 /** Calls `end` if the credential has ended, but not if that cannot be found out, as without the database. */

@@ -1,4 +1,4 @@
-// Looks a key up, pasted or by its id: its record, whether a verifier would admit it, and every reason why not. A
+// Looks a key up, pasted or by its id: its record, whether a node would admit it, and every reason why not. A
 // pasted text is not logged, not stored and not repeated; a key of another workspace gets the response of one that was
 // never issued.
 import {
@@ -33,7 +33,7 @@ const PER_LIVE_CELL = { name: "lookup-workspace", limit: 600, windowMs: MINUTE_M
 /** Test credentials never use up what live ones have. */
 const PER_TEST_CELL = { ...PER_LIVE_CELL, limit: 150 };
 
-/** Why a key is refused, in the order in which they are listed, and what a verifier responds; null: refuses nothing. */
+/** Why a key is refused, in the order in which they are listed, and what a node responds; null: refuses nothing. */
 const REASONS = {
   malformed: ["invalid_key", "This is not a key of this server."],
   bad_checksum: ["invalid_key", "The checksum is wrong: a character was mistyped or left out."],

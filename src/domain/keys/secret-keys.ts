@@ -35,7 +35,7 @@ import { viewSecretKey, withKey, type Meta, type WithKey, type Rotated, type Sec
 export const SECRET_KEYS_MAX = 1_000;
 /** Bounds all keys that are not revoked, as a multiple: rotations and short expiries must not make rows without end. */
 export const UNREVOKED_PER_WORKING = 10;
-/** Rotation may exceed the quota by this much, so that a leak can be answered at the quota. */
+/** Rotation may exceed the limit by this much, so that a leak can be answered at the limit. */
 const ROTATION_RESERVE = 100;
 /** Successors that one call revokes: the transaction delays other writes. */
 const SUCCESSORS_MAX = 100;

@@ -2,7 +2,7 @@
 // abuse of Keyrack itself down; the customers' rate limits, which never admit too much, are in src/ratelimit.
 // Caution: a window that is forgotten early gives its subject a fresh start, and anyone could cause that with made-up
 // subjects. So at the bound the owner that opened most windows gives one up; a network is then refused new ones until
-// it would have lapsed.
+// it would have expired.
 import { createHmac } from "node:crypto";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
@@ -74,7 +74,7 @@ export class Throttles {
     if (!this.#enabled || throttle.limit === 0) return undefined;
     const window = this.#window(throttle, subject, owner);
     if (!window || window.used >= throttle.limit) return this.refusal(throttle, window);
-    if (++window.used >= throttle.limit) this.#bounded.hold(window); // it stays until it lapses
+    if (++window.used >= throttle.limit) this.#bounded.hold(window); // it stays until it expires
     return undefined;
   }
 
@@ -150,7 +150,7 @@ export class Throttles {
     this.#closed.set(id, Math.max(this.#closed.get(id) ?? 0, lapseOf(window)));
   }
 
-  /** Windows of one length lapse in the order in which they were opened. */
+  /** Windows of one length expire in the order in which they were opened. */
   #sweep(now: number): void {
     let left = SWEPT_AT_ONCE;
     for (const windows of this.#byLength.values()) {

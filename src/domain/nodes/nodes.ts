@@ -117,7 +117,7 @@ async function readFleetPage(ctx: Ctx<Vendor>, { limit, cursor, ...filters }: Fl
   return { object: "list" as const, data, next_cursor, counts };
 }
 
-/** A test secret key sees nodes of test keys only; nodes of both environments belong to live verifiers. */
+/** A test secret key sees nodes of test keys only; nodes of both environments belong to live. */
 async function* readFleet(ctx: Ctx<Vendor>, { project_id, env }: FleetFilter) {
   const { services, actor } = ctx;
   if (env) requireEnvAccess(actor, env);

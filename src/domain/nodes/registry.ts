@@ -27,7 +27,7 @@ import { envOf, hasTraits, traitsOf, type PollingNode } from "./traits.ts";
 export const NODE_RETENTION_MS = DAY_MS;
 /** How often to write that a node is still there, at most. */
 const SEEN_EVERY_MS = 30_000;
-/** Notices of nodes that left. */
+/** Notifications of nodes that left. */
 const TOPIC = "node";
 const WRITE_MAX = 500;
 /** Listeners notified of a batch before yielding to other requests: each reads the nodes that it waits for. */

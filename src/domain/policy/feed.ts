@@ -15,14 +15,14 @@ import { HeadRounds } from "./head-rounds.ts";
 import type { PageCache } from "./page-cache.ts";
 import { Waiters } from "./waiters.ts";
 
-/** How often to read the heads that polls wait for, in case a notice was lost. */
+/** How often to read the heads that polls wait for, in case a notification was lost. */
 const RECHECK_MS = 1_000;
 
 export class Feed {
   readonly pages: PageCache;
   /** Cache hits and misses of heads, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
-  /** Versions that another process wrote and whose notice did not arrive, for /metrics. */
+  /** Versions that another process wrote and whose notification did not arrive, for /metrics. */
   noticesMissed = 0;
   readonly #store: Store;
   readonly #heads: FairMap<Head>;
@@ -133,7 +133,7 @@ export class Feed {
     return this.#waitersOf(owner).get(project_id)?.defers(since, version) ?? false;
   }
 
-  /** Wakes the polls of projects that changed without a notice. */
+  /** Wakes the polls of projects that changed without a notification. */
   async recheckHeads(): Promise<void> {
     const { live, test } = this.#waiters;
     const waiting = [...live, ...test].filter(([, { size }]) => size > 0).map(([project_id]) => project_id);

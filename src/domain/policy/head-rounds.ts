@@ -1,6 +1,6 @@
 // Reads project heads in rounds: one statement at a time, for every project asked for. A poll must see each revocation
 // that was acknowledged before it arrived, whichever process wrote it; so it joins the first round that begins after
-// it. No head is kept between rounds, so nothing depends on a clock or on a notice of another process. bench:
+// it. No head is kept between rounds, so nothing depends on a clock or on a notification of another process. bench:
 // fleet/unchanged-poll
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { HeadRow } from "../../store/queries/policy.ts";

@@ -39,7 +39,7 @@ const RETURNED_AT_ONCE = 200; // the database refuses writes of an owner that ha
 const STOP_MS = 3_000;
 /** Refusals with which nothing was written. */
 const UNWRITTEN: ReadonlySet<FailureName> = new Set<FailureName>(["share_full", "storage_full", "read_only"]);
-/** Topics of notices: a lease that another process returned, balances or grants of which nothing is to be held. */
+/** Topics of notifications: a lease that another process returned, balances or grants of which to hold nothing. */
 export const RETURNED = "quota_lease";
 const RECALLED = "quota_balance";
 

@@ -129,7 +129,7 @@ function grantCreated(row: QuotaGrantRow): Event {
   };
 }
 
-/** Takes back what is left, also of what processes hold. Until the notice reaches another one, it can spend that. */
+/** Takes back what is left, also of what processes hold. Until it is notified, another one can spend that. */
 export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
   const { services, actor } = ctx;
   const { workspace_id } = actor;

@@ -21,7 +21,7 @@ type Person = { workspace_id: string; user_id: string; now: number };
 type KeyLeft = Pick<SecretKeyRow, "id" | "workspace_id" | "env" | "display_prefix" | "owner_scope" | "last_used_at">;
 type Left = { keys: KeyLeft[]; invites: WorkspaceInviteRow[] };
 
-/** All of it: the quotas of secret keys and invitations bound it. */
+/** All of it: the limits of secret keys and invitations bound it. */
 export async function leftBehind(on: Reader, person: Person, limit = 10_000): Promise<Left> {
   return {
     keys: await workingKeysOf.all(on, { ...person, limit }),

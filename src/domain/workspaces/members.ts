@@ -16,7 +16,7 @@ import { leftBehind, leftBehindField, listLeftBehind, revokeInvites, revokeKeys,
 
 export const MEMBERS_MAX = 500;
 
-/** A member may leave as many secret keys as the quota allows. */
+/** A member may leave as many secret keys as the limit allows. */
 const REVOCATION_WEIGHT = 100;
 
 /** There are few enough to cut a page from all of them. */

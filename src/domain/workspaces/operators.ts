@@ -62,7 +62,7 @@ export async function unlockUser(services: Services, email: string) {
     return { value: null, events: [{ action: "user.updated", target_id: user.id, payload }] };
   });
   services.throttles.reset(address_key);
-  // Other processes have windows of their own. One that misses the notice keeps them until they lapse.
+  // Other processes have windows of their own. One that misses the notification keeps them until they expire.
   await services.store.notify(UNLOCKED, address_key).catch(() => {});
   return { object: "user" as const, id: user.id, email: user.email, unlocked: true as const };
 }
@@ -103,7 +103,7 @@ export async function createResetLink(services: Services, email: string) {
 }
 
 /**
- * A secret key with an owner's authority. No quota applies: it is the way back into a workspace that has no other
+ * A secret key with an owner's authority. No limit applies: it is the way back into a workspace that has no other
  * credential.
  */
 export function createOwnerKey(services: Services, workspace_id: string, env: Env) {

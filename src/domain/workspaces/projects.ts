@@ -1,4 +1,4 @@
-// Projects: the APIs that the vendor protects. Every change that verifiers must learn of raises policy_version.
+// Projects: the APIs that the vendor protects. Every change that nodes must learn of raises policy_version.
 import { fail, failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";

@@ -7,7 +7,7 @@ export type RateLimitState = {
   /** 0 if the limit has no window. */
   readonly windowMs: number;
   readonly remaining: number;
-  /** Milliseconds until more quota appears. */
+  /** Milliseconds until more units are available. */
   readonly resetMs: number;
 };
 

@@ -47,7 +47,7 @@ export function leaseEnd(rules: readonly Window[], now: number): number {
 
 /**
  * The span a lease is booked into. Its units may be spent as late as its end, so a sliding rule counts them as if all
- * were spent there. Booked at the grant they would lapse up to a lease too early, and units spent late in this lease
+ * were spent there. Booked at the grant they would expire up to a lease too early, and units spent late in this lease
  * would share one real window with units granted after it. A fixed rule's lease never leaves its
  * window, and its end may be the first moment of the next one, so there it is the span of the grant.
  */
@@ -60,7 +60,7 @@ export function remainingOf(limit: number, used: number): number {
   return Math.max(0, limit - used);
 }
 
-/** Milliseconds until more quota appears: a fixed window's end, or when the oldest span holding units lapses. */
+/** Milliseconds until more units are available: a fixed window's end, or when the oldest span holding units expires. */
 export function resetMs(rule: Window, now: number, used: number, oldest: number): number {
   if (rule.algorithm === "fixed") return lapsesAt(rule, spanAt(rule, now)) - now;
   return used > 0 ? lapsesAt(rule, oldest) - now : 0;

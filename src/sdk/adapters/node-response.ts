@@ -259,7 +259,7 @@ export class NodeCapture {
 
   /**
    * The client disconnected, and an async handler has ended without a response. One that follows is still stored; if
-   * none does, the claim lapses.
+   * none does, the claim expires.
    */
   #onDisconnect(): void {
     if (!this.#sent && this.#isOver) this.#claim.abandon();

@@ -1,6 +1,6 @@
 // A granted claim: this process runs the handler. Heartbeats hold the claim while the handler runs; it then ends once,
 // by `complete` with the response or by `release`, which lets a retry run. A response that cannot be stored is retried
-// while heartbeats continue: a claim that lapses after the handler ran lets a retry charge the customer twice.
+// while heartbeats continue: a claim that expires after the handler ran lets a retry charge the customer twice.
 
 import { CallError, type Runtime } from "../client.ts";
 import { encodeBase64, replayHeaders } from "./replay.ts";
@@ -77,7 +77,7 @@ export class Claim {
     await this.#send("release").catch((error: unknown) => this.#warn("a claim was not released", error));
   }
 
-  /** When the outcome of the handler is unknown: lets the claim lapse, unless `complete` follows. */
+  /** When the outcome of the handler is unknown: lets the claim expire, unless `complete` follows. */
   abandon(): void {
     if (!this.#ended) this.#cancelHeartbeat();
   }

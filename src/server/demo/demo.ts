@@ -1,5 +1,5 @@
 // Fills a throwaway instance with some weeks of a small vendor: people, projects, customers, keys in every state,
-// traffic and verifiers. Everything goes through the operations that the API calls, so it holds only what an instance
+// traffic and nodes. Everything goes through the operations that the API calls, so it holds only what an instance
 // can hold.
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
 import type { Ctx, Services } from "../../domain/core/context.ts";

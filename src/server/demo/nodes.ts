@@ -1,5 +1,5 @@
-// The verifiers of the demonstration: two are current, one is behind, one has fallen silent. No process polls, so the
-// live ones are reported again as long as the instance runs, as often as a verifier polls: a change shows that they
+// The nodes of the demonstration: two are current, one is behind, one has fallen silent. No process polls, so the
+// live ones are reported again as long as the instance runs, as often as a node polls: a change shows that they
 // have it.
 import type { Services } from "../../domain/core/context.ts";
 import { forgetAbsence } from "../../domain/nodes/presence.ts";
@@ -9,7 +9,7 @@ import { SDK } from "./traffic.ts";
 const AGAIN_MS = 1_000;
 const BEHIND = 3;
 
-/** A verifier of this version with a secret key that may only verify. */
+/** A node of this version with a secret key that may only verify. */
 const node = (node_id: string) =>
   ({
     node_id,

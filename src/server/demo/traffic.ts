@@ -1,4 +1,4 @@
-// The requests of the demonstration's customers, as verifiers report them: with a daily rhythm, and with every reason
+// The requests of the demonstration's customers, as nodes report them: with a daily rhythm, and with every reason
 // for which a request is denied.
 import { ingest } from "../../domain/ingest/ingest.ts";
 import type { SecretKeyActor } from "../../domain/core/actor.ts";
@@ -23,7 +23,7 @@ const DENIALS = [
   [422, "idempotency_mismatch"],
   [503, "unavailable"],
 ] as const;
-/** The library that its verifiers run. */
+/** The library that its nodes run. */
 export const SDK = { name: "@keyrack/sdk", version: VERSION };
 /** Each reported event stands for ten. */
 const SAMPLE_RATE = 0.1;

@@ -53,7 +53,8 @@ export interface Driver {
   /** Replaces a lost connection. */
   reconnect(): Promise<void>;
   /**
-   * Sends notices to every process on the database, after the commit they are about; `onNotice` receives them there.
+   * Sends notifications to every process on the database, after the commit they are about; `onNotice` receives them
+   * there.
    */
   notify(payloads: readonly string[]): Promise<void>;
   onNotice(listener: (payload: string) => void): void;

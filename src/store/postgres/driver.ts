@@ -1,4 +1,4 @@
-// PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notices.
+// PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notifications.
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
 import type { Client, QueryResult } from "pg";
 import { codeOf } from "../../platform/errors.ts";

@@ -53,7 +53,7 @@ const insertRecord = statement<ClaimScope & Claim & Times>()((db, p) =>
 );
 
 /**
- * Claims a record that is expired or whose lease lapsed, and drops its response. Returns no row if another claim holds
+ * Claims a record that is expired, or whose lease is, and drops its response. Returns no row if another claim holds
  * it, or if its response is no longer the one of these bytes.
  */
 const reclaimRecord = statement<AtScope & Claim & Times & { stored_bytes: number }>()((db, p) =>
@@ -116,7 +116,7 @@ export async function claimRecord(tx: Tx, scope: ClaimScope, claim: Claim, now: 
 
 /**
  * How long the lease of a claim still holds. No lease is set further ahead than LOCK_MS: one that is was set before the
- * clock went back, and is shortened. A holder that lives extends it again; one that crashed lets it lapse.
+ * clock went back, and is shortened. A holder that lives extends it again; one that crashed lets it expire.
  */
 async function leaseLeft(tx: Tx, row: Omit<Fenced, "now"> & { lease_until: number }, now: number): Promise<number> {
   if (row.lease_until <= now + 2 * LOCK_MS) return row.lease_until - now;

@@ -118,7 +118,7 @@ export function hasNoSuccessor(table: "api_keys" | "secret_keys", now: number): 
 }
 
 /**
- * Use as `where(isActive(now))` on keys that are not revoked: verifiers admit them. The tenant is read by its id:
+ * Use as `where(isActive(now))` on keys that are not revoked: nodes admit them. The tenant is read by its id:
  * an `exists` may be planned as a scan of all tenants.
  */
 export function isActive(now: number) {

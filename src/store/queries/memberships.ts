@@ -25,7 +25,7 @@ export const memberOf = statement<Pair>()((db, p) =>
     .where("m.user_id", "=", p.user_id),
 );
 
-/** Oldest first. Needs no paging: the member quota bounds it. */
+/** Oldest first. Needs no paging: the member limit bounds it. */
 export const membersOf = statement<{ workspace_id: string }>()((db, p) =>
   db
     .selectFrom("memberships as m")

@@ -16,7 +16,7 @@ export const saveCounters = bulkInsert<RateCounterRow>(["key", "lapses_at", "win
     ),
 );
 
-/** The next counters in key order that have not lapsed. */
+/** The next counters in key order that have not expired. */
 export const countersAfter = statement<{ key: string; now: number; limit: number }>()((db, p) =>
   db
     .selectFrom("rate_counters")

@@ -9,7 +9,7 @@ export type TenantRow = {
   name: string | null;
   meta: string;
   embed_epoch: number;
-  /** Environment of the credential that created it; it counts in that environment's quota. */
+  /** Environment of the credential that created it; it counts in that environment's limit. */
   created_env: Env;
   created_at: number;
   updated_at: number;

@@ -43,7 +43,7 @@ export type ProjectRow = {
   scope_catalogue: string;
   /** When idle_revoke_days of the policy last changed. */
   idle_changed_at: number | null;
-  /** Environment of the credential that created it; it counts in that environment's quota. */
+  /** Environment of the credential that created it; it counts in that environment's limit. */
   created_env: Env;
   created_at: number;
   updated_at: number;

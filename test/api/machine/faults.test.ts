@@ -61,7 +61,7 @@ describe.runIf(hasRedis())("idempotency in Redis", () => {
           if (body.state === "execute") executes.set(name, (executes.get(name) ?? 0) + 1);
         }
       }
-      expect(executes.size).toBeGreaterThan(0); // a claim whose answer was lost executes when its lock lapses
+      expect(executes.size).toBeGreaterThan(0); // a claim whose answer was lost executes when its lock expires
       expect([...executes.values()].every((times) => times === 1)).toBe(true);
     } finally {
       await instance[Symbol.asyncDispose]();

@@ -33,7 +33,7 @@ for (const backend of apiBackends) {
     beforeAll(async () => {
       instance = await open();
     });
-    // The windows of earlier tests have lapsed. A second before a quarter of an hour: no window may end with that.
+    // The windows of earlier tests have expired. A second before a quarter of an hour: no window may end with that.
     beforeEach(() => instance.clock.set((Math.floor(instance.clock.now() / HOUR_MS) + 3) * HOUR_MS - 1_000));
     afterAll(() => instance[Symbol.asyncDispose]());
     const tryLogin = (email: string, network: number, password = "wrong", on = instance): Promise<Reply> =>

@@ -1,4 +1,4 @@
-// On PostgreSQL, waits end within the TTL of the credential cache although the notice of a revocation was lost.
+// On PostgreSQL, waits end within the TTL of the credential cache although the notification of a revocation was lost.
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { keyActor, testClock } from "../../../harness/instances/test-services.ts";
 import { CredentialCache } from "../../../src/domain/auth/credential-cache.ts";

@@ -1,4 +1,4 @@
-// Throttle windows: nothing is forgotten before it lapses, whatever subjects a sender makes up.
+// Throttle windows: nothing is forgotten before it expires, whatever subjects a sender makes up.
 import { describe, expect, it } from "vitest";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { Throttles, type Throttle } from "../../../src/domain/limits/throttles.ts";

@@ -1,5 +1,5 @@
 // Polls in one process, changes in another, on one PostgreSQL: no poll sees an older version than one that was
-// acknowledged before it came, with notices and without them.
+// acknowledged before it came, with notifications and without them.
 import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { tcpProxy } from "../../../harness/databases/commit-proxy.ts";

@@ -94,7 +94,8 @@ for (const [name, make] of Object.entries(apps)) {
     it("responds 409 while the first request is running, and holds its claim meanwhile", async () => {
       const beats = () => instance.plane.idempotency.calls.filter(({ verb }) => verb === "heartbeat").length;
       instance.plane.idempotency.lockMs = 150;
-      instance.plane.idempotency.now = () => 100 * beats(); // the claim lapses at the second heartbeat unless one extends it
+      // The claim expires at the second heartbeat unless one extends it.
+      instance.plane.idempotency.now = () => 100 * beats();
       let finish = () => {};
       const gate = new Promise<void>((resolve) => (finish = resolve));
       pay = async () => {

@@ -1,4 +1,4 @@
-// The connection that listens for notices: one that cannot listen, or is no longer needed, is ended.
+// The connection that listens for notifications: one that cannot listen, or is no longer needed, is ended.
 import { Client } from "pg";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { backends, readyDatabase } from "../../../harness/databases/backends.ts";

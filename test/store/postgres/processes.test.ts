@@ -1,4 +1,4 @@
-// Several processes on one PostgreSQL database: chains, policy versions, notices, locks and retries.
+// Several processes on one PostgreSQL database: chains, policy versions, notifications, locks and retries.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";

@@ -70,7 +70,7 @@ async function checkBootstrap(source: Source, settings: Settings): Promise<Findi
   return found;
 }
 
-/** A verifier needs no more than the permission verify; a stolen key of more power could mint keys. */
+/** A node needs no more than the permission verify; a stolen key of more power could mint keys. */
 async function checkNodes(source: Source, { node_live_ms }: Settings): Promise<Finding[]> {
   const { nodesWithFullPower } = await import("../../../store/offline/doctor-facts.ts");
   const seenAfter = Date.now() - node_live_ms;

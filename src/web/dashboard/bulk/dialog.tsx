@@ -1,4 +1,4 @@
-// The dialog for one action on many keys: how many there are, progress, and the verifiers as they acknowledge it.
+// The dialog for one action on many keys: how many there are, progress, and the nodes as they acknowledge it.
 import { formatNumber, plural } from "../../shared/format.ts";
 import { DAY_MS } from "../../../kernel/durations.ts";
 import { serverNow } from "../api/clock.ts";

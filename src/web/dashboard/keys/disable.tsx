@@ -1,4 +1,4 @@
-// Disabling a key for a while, and enabling it again; then the verifiers as they acknowledge it.
+// Disabling a key for a while, and enabling it again; then the nodes as they acknowledge it.
 import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";

@@ -24,7 +24,7 @@ type Answer = { found?: Found; problem?: string | null };
 
 const lookUp = (key: string): Promise<Found> => call("POST /v1/keys/lookup", { body: { key } });
 
-/** Every reason why verifiers refuse a key, and what to know of one that they admit. */
+/** Every reason why nodes refuse a key, and what to know of one that they admit. */
 export function Reasons({ of }: { of: Found["reasons"] }) {
   if (of.length === 0) return <p>Verifiers admit this key.</p>;
   return (

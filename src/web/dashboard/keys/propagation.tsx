@@ -1,4 +1,4 @@
-// How a change reaches the verifiers, node by node, while it happens.
+// How a change reaches the nodes, one by one, while it happens.
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
@@ -163,7 +163,7 @@ type PropagationDialogProps = ProjectsProps & {
   action?: { label: string; onClick: () => void };
 };
 
-/** What follows a change that the verifiers must learn of. */
+/** What follows a change that the nodes must learn of. */
 export function PropagationDialog({ title, onClose, action, ...followed }: PropagationDialogProps) {
   return (
     <Dialog title={title} onClose={onClose} env={followed.env}>

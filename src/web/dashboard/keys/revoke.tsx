@@ -1,4 +1,4 @@
-// Revoking a key: what it is used for, then the verifiers as they acknowledge it.
+// Revoking a key: what it is used for, then the nodes as they acknowledge it.
 import { useState } from "preact/hooks";
 import { formatRelative, plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";

@@ -46,7 +46,7 @@ function LeakedLine({ of, successor }: Props & WithSuccessor) {
 /** The key that replaces it, if that works. */
 type WithSuccessor = { successor: Pick<ApiKey, "id" | "name" | "display_prefix"> | undefined };
 
-/** The state in a sentence, with its reason, and what to know of a key that verifiers allow. */
+/** The state in a sentence, with its reason, and what to know of a key that nodes allow. */
 export function StateLine({ of: key, successor, verdict, ...beside }: Props & WithSuccessor & Pick<ApiKey, "verdict">) {
   const of = { ...key, successor_id: successor?.id };
   const { name, sentence, reason } = keyState(of, beside);
