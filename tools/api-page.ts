@@ -5,6 +5,7 @@ import { access, CREDENTIAL_KINDS, type CredentialKind, type AccessRow } from ".
 import type { Endpoint } from "../src/http/endpoint.ts";
 import { failuresOf, METHODS, openApiDocument } from "../src/http/openapi.ts";
 import { failures, type FailureName } from "../src/kernel/errors.ts";
+import { EXAMPLES_TITLE, examplesSection } from "./api-examples.ts";
 import { fieldList, sharedObjects, type FieldSchema } from "./field-types.ts";
 import { escaped, heading, row } from "./markdown.ts";
 
@@ -199,7 +200,9 @@ export function apiPage(): string {
     "",
     "The endpoints are grouped by plane, which is who calls them:",
     "",
-    ...[...titles.map(([, title]) => title), OBJECTS, "Errors"].map((title) => `- [${title}](#${anchor(title)})`),
+    ...[...titles.map(([, title]) => title), OBJECTS, EXAMPLES_TITLE, "Errors"].map(
+      (title) => `- [${title}](#${anchor(title)})`,
+    ),
     "",
     "## Quick start",
     "",
@@ -232,6 +235,7 @@ export function apiPage(): string {
       `${fieldList(JSON.parse(schema) as FieldSchema, objects)}.`,
       "",
     ]),
+    ...examplesSection(),
     "## Errors",
     "",
     'Every error response is `{"error": {"code", "message", "details"?, "missing_scopes"?}}`. `details` names the invalid fields, `missing_scopes` the scopes that the credential lacks. Clients branch on the code; the name only identifies an error in this page.',

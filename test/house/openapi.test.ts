@@ -4,9 +4,11 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
 import { describe, expect, it } from "vitest";
+import type { z } from "zod";
 import { firstDifference } from "../../harness/texts.ts";
 import { openApiDocument, openApiDocumentYielding } from "../../src/http/openapi.ts";
 import { endpoints } from "../../src/api/index.ts";
+import { EXAMPLES } from "../../tools/api-examples.ts";
 import { apiPage } from "../../tools/api-page.ts";
 import { configurePage } from "../../tools/docs.ts";
 import { jobsPage } from "../../tools/jobs-page.ts";
@@ -26,6 +28,13 @@ describe("generated documents are fresh (npm run docs writes them)", () => {
 
   it("docs/jobs.md", () => {
     expect(firstDifference(jobsPage(), read("docs/jobs.md"))).toBeNull();
+  });
+
+  it("docs/api.md, with example responses that match their schemas", () => {
+    for (const [name, example] of Object.entries(EXAMPLES)) {
+      const output = endpoints.find((endpoint) => endpoint.name === name)?.output as z.ZodType;
+      expect(output.safeParse(example).error?.issues, name).toBeUndefined();
+    }
   });
 
   it("docs/limits.md", () => {
