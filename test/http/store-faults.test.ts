@@ -114,7 +114,10 @@ describe.runIf(hasRedis())("ratelimit/check over HTTP while Redis is", () => {
 describe("idempotency on a Redis Cluster", () => {
   it("lets one claimant execute per scope, whichever node stores it", async ({ skip }) => {
     const cluster = await startCluster(["--appendonly", "yes", "--appendfsync", "always"]);
-    if (!cluster) return skip("no Redis");
+    if (!cluster) {
+      skip("no Redis");
+      return;
+    }
     const instance = await testInstance("sqlite", {
       flags: { redis_url: cluster.urls.join(","), idempotency_store: "redis" },
     });

@@ -81,7 +81,10 @@ describe.runIf(hasRedis())("idempotency in Redis", () => {
     it(`is refused at start on a Redis ${why}, unless forced`, async ({ skip }) => {
       const durable = await startDurableRedis();
       const redis = await startRedis([...args, "--dir", durable.dir, "--appenddirname", "other"]);
-      if (!redis) return skip("no Redis");
+      if (!redis) {
+        skip("no Redis");
+        return;
+      }
       const flags = { redis_url: redis.url, idempotency_store: "redis" };
       try {
         const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
@@ -166,7 +169,10 @@ describe.runIf(postgresUrl)("idempotency when PostgreSQL drops its connections",
 describe.runIf(postgresUrl)("two Keyrack processes on one PostgreSQL and one Redis", () => {
   it("share limits exactly, claims, ingest budgets and figures", async ({ skip }) => {
     const redis = await startRedis();
-    if (!redis) return skip("no Redis");
+    if (!redis) {
+      skip("no Redis");
+      return;
+    }
     const flags = { redis_url: redis.url, ingest_events_per_minute: "100" };
     const one = await testInstance("postgres", { flags });
     const two = await testInstance("postgres", { flags, beside: one });

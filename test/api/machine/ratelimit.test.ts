@@ -166,7 +166,10 @@ for (const store of ["memory", "redis"] as const) {
 describe("ratelimit when Redis goes away", () => {
   it("responds from memory, reports it in its probes, and returns to Redis by itself", async ({ skip }) => {
     const redis = await startRedis();
-    if (!redis) return skip("no Redis");
+    if (!redis) {
+      skip("no Redis");
+      return;
+    }
     const instance = await testInstance("sqlite", { flags: { redis_url: redis.url } });
     try {
       const workspace = await instance.workspace();
@@ -192,7 +195,10 @@ describe("ratelimit when Redis goes away", () => {
 
   it("responds 503 instead where configured", async ({ skip }) => {
     const redis = await startRedis();
-    if (!redis) return skip("no Redis");
+    if (!redis) {
+      skip("no Redis");
+      return;
+    }
     const instance = await testInstance("sqlite", {
       flags: { redis_url: redis.url, ratelimit_on_redis_failure: "error" },
     });
