@@ -1,9 +1,9 @@
-// A proxy in front of PostgreSQL that cuts the connection exactly at COMMIT: before the server receives it, or after it
-// has committed and before the client receives the reply. It can also leave listening connections open and dead.
+// A proxy in front of PostgreSQL that cuts the connection exactly at COMMIT: before the server receives it, while it
+// commits, or after it has committed and before the client receives the reply. It can also leave listening connections open and dead.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 
-export type Cut = "before commit" | "after commit";
+export type Cut = "before commit" | "during commit" | "after commit";
 export type Proxy = AsyncDisposable & {
   /** The server's address through the proxy. */
   url(real: string): string;
@@ -62,6 +62,12 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
           done();
         };
         if (when === "before commit") return cut();
+        if (when === "during commit") {
+          state.dead = state.dark = true; // the server ends its side when it has committed
+          upstream.end(data);
+          client.destroy();
+          return done();
+        }
       }
       upstream.write(data);
     });

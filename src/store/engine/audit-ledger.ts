@@ -8,7 +8,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
 import { insertRow, rowBy, updateRow } from "./rows.ts";
 import { statement } from "./statement.ts";
-import type { Reader, Tx } from "./tx.ts";
+import type { Tx } from "./tx.ts";
 import type { ActorType, AuditHeadRow, AuditLogRow } from "../schema/tables.ts";
 
 /** An audit row before it has its sequence number and hashes. */
@@ -131,9 +131,12 @@ const auditById = statement<{ id: string }>()((db, p) =>
   db.selectFrom("audit_log").select("seq").where("id", "=", p.id),
 );
 
-/** Whether an entry is in the database. */
-export async function isRecorded(on: Reader, entry: AuditEntry): Promise<boolean> {
-  return (await auditById.first(on, { id: entry.id })) !== undefined;
+/**
+ * Whether an entry is in the database, finally: locking its head waits for a transaction that may be committing it.
+ */
+export async function isRecorded(tx: Tx, { workspace_id, id }: AuditEntry): Promise<boolean> {
+  await lockHeads(tx, [workspace_id]);
+  return (await auditById.first(tx, { id })) !== undefined;
 }
 
 /** Deletes heads that were created for jobs that then wrote nothing: they would announce chains that do not exist. */

@@ -5,10 +5,11 @@ import { randomInt } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fail, Failure } from "../../kernel/errors.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
-import { appendEntries, dropEmptyHeads, isRecorded, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
+import { appendEntries, dropEmptyHeads, prepareEntries, type AuditHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import { GroupLocks } from "./group-locks.ts";
 import { segmentsOf, settleAll, settleGroup, failureOfJob, type Job, type QueuedJob } from "./job.ts";
+import { wasCommitted } from "./lost-commit.ts";
 import { PolicyVersions, type VersionChange } from "./policy-versions.ts";
 import type { Tx } from "./tx.ts";
 import { Batch, JobTransaction } from "./transaction.ts";
@@ -277,23 +278,12 @@ export class GroupCommit {
   async #failGroup(group: QueuedJob[], error: unknown): Promise<void> {
     const errorClass = this.#driver.classifyError(error);
     if (errorClass === "fatal") this.#failStorage(error);
-    if (errorClass === "lost" && (await this.#wasCommitted(group))) {
+    if (errorClass === "lost" && (await wasCommitted(this.#driver, group))) {
       this.#events.committed([], group);
       return settleGroup(group);
     }
     if (errorClass !== "lost") await this.#driver.writer.exec("rollback").catch(() => {});
     const failure = failureOfJob(errorClass, error);
     for (const pending of group) pending.reject(failure);
-  }
-
-  /** After a connection lost at COMMIT: the group was committed if its audit rows exist. Never retried blindly. */
-  async #wasCommitted(group: QueuedJob[]): Promise<boolean> {
-    const entry = group.flatMap(({ outcome }) => outcome?.entries ?? [])[0];
-    try {
-      await this.#driver.reconnect();
-      return entry !== undefined && (await isRecorded(this.#driver.reader, entry));
-    } catch {
-      return false;
-    }
   }
 }

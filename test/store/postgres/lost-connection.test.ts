@@ -50,12 +50,15 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
 
   for (const [when, committed] of [
     ["before commit", false],
+    ["during commit", true],
     ["after commit", true],
   ] as const satisfies [Cut, boolean][]) {
     it(`${when} is looked up: ${committed ? "it took effect, and all jobs resolve" : "it did not, and all jobs are rejected"}`, async () => {
       await using fixture = await testServices("postgres");
       if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
-      const { hostname, port } = new URL(fixture.target.url);
+      const { hostname, port, pathname } = new URL(fixture.target.url);
+      const slowly = ["commit_delay = 100000", "commit_siblings = 0"]; // the server is still committing when it is asked
+      for (const setting of slowly) await fixture.sql(`alter database ${pathname.slice(1)} set ${setting}`);
       await using proxy = await tcpProxy(hostname, Number(port || 5432));
       await using far = await fixture.another({ ...fixture.target, url: proxy.url(fixture.target.url) });
       const ctx = await vendorOf(far.services);
