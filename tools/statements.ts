@@ -56,7 +56,7 @@ import {
   touchKeys,
   usageDayUpsert,
 } from "../src/store/queries/usage.ts";
-import { listUsers, usersByIds } from "../src/store/queries/users.ts";
+import { usersByIds } from "../src/store/queries/users.ts";
 import { builtForSearch } from "./statements-search.ts";
 import {
   after,
@@ -203,7 +203,6 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   writeRollups: (on) => [writeRollups(on, [rollup])],
   deleteJournal: (on) => [deleteJournal(on, ["i"])],
   usersByIds: (on) => [usersByIds(on, ["u"])],
-  listUsers: (on) => [listUsers(on, null), listUsers(on, after)],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
   countReturned: (_on, source) => [countReturned(source, "projects", ["p"]), countReturned(source, "tenants", ["t"])],
   countReturnedMembers: (_on, source) => [countReturnedMembers(source, [])],

@@ -80,7 +80,7 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
     const now = clock.now();
     await raiseVersions(tx, reached, now);
     await logVersions.run(tx, { now });
-    await dropMarks.run(tx, { from: "" }); // what they say was verified in another file
+    await dropMarks.run(tx, {}); // what they say was verified in another file
     await dropMailCounts.run(tx, {}); // they limit what this deployment sends in a day
     const sessions_ended = await endAllSessions.run(tx, { now });
     const tokens_ended = (await endAllTokens.run(tx, { now })) + (await endAllSetupTokens.run(tx, { now }));

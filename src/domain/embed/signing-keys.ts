@@ -27,7 +27,6 @@ import { newSigningKeyRow, openPrivateKey } from "../vault/signing-keys.ts";
 /** RFC 9864 prefers "Ed25519"; the contract says EdDSA. Named here only. */
 export const EMBED_ALG = "EdDSA";
 
-const EMBED = { purpose: "embed" } as const;
 /** A key is published this long before it signs and stays this long after: more than token life plus cached JWKS. */
 export const PUBLISH_MS = 15 * MINUTE_MS;
 export const ROTATE_EVERY_MS = 90 * 24 * 60 * MINUTE_MS;
@@ -61,7 +60,7 @@ function signingRow(rows: readonly SigningKeyRow[], now: number): SigningKeyRow 
 export type EmbedSigner = { kid: string; key: KeyObject };
 
 export async function loadEmbedSigner(services: Services): Promise<EmbedSigner | undefined> {
-  const row = signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now());
+  const row = signingRow(await usableSigningKeys.all(services.store.read, {}), services.clock.now());
   return row && { kid: row.kid, key: openPrivateKey(services, row) };
 }
 
@@ -70,7 +69,7 @@ type Jwk = { kty: "OKP"; crv: "Ed25519"; x: string; use: "sig"; alg: typeof EMBE
 /** The content of the JWKS. */
 export async function publishedKeys(services: Services): Promise<Jwk[]> {
   const now = services.clock.now();
-  const rows = (await usableSigningKeys.all(services.store.read, EMBED)).filter((row) => isPublished(row, now));
+  const rows = (await usableSigningKeys.all(services.store.read, {})).filter((row) => isPublished(row, now));
   return rows.map(({ public_key: x, kid }) => ({ kty: "OKP", crv: "Ed25519", x, use: "sig", alg: EMBED_ALG, kid }));
 }
 
@@ -92,7 +91,7 @@ export async function embedKeyAt(
 export async function maintainEmbedKeys(services: Services): Promise<void> {
   await ensureEmbedKeys(services);
   const now = services.clock.now();
-  const rows = await usableSigningKeys.all(services.store.read, EMBED);
+  const rows = await usableSigningKeys.all(services.store.read, {});
   const signing = signingRow(rows, now);
   if (signing?.active_from && now - signing.active_from >= ROTATE_EVERY_MS)
     await rotateSigningKey({ services, actor: SYSTEM }, { kid: signing.kid });
@@ -114,11 +113,11 @@ export type Rotation = {
 export async function rotateSigningKey(ctx: Ctx, input: Rotation = {}): Promise<SigningKeyView[]> {
   const { services } = ctx;
   const replace =
-    input.kid ?? signingRow(await usableSigningKeys.all(services.store.read, EMBED), services.clock.now())?.kid;
+    input.kid ?? signingRow(await usableSigningKeys.all(services.store.read, {}), services.clock.now())?.kid;
   const newStandby = newSigningKeyRow(services, "embed", null);
   await mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = services.clock.now();
-    const rows = await usableSigningKeys.all(tx, EMBED);
+    const rows = await usableSigningKeys.all(tx, {});
     const old = signingRow(rows, now);
     const next = rows.find((row) => row.active_from !== null && row.active_from > now && row.id !== old?.id);
     const standby = rows.find((row) => row.active_from === null);
@@ -146,7 +145,7 @@ export async function recreateEmbedKeys(ctx: Ctx): Promise<void> {
   const now = services.clock.now();
   const [active, standby] = [newSigningKeyRow(services, "embed", now), newSigningKeyRow(services, "embed", null)];
   await mutate(ctx, { workspace_id: null }, async (tx) => {
-    await removeAllExcept(tx, await usableSigningKeys.all(tx, EMBED), [], now);
+    await removeAllExcept(tx, await usableSigningKeys.all(tx, {}), [], now);
     await claimFact.run(tx, { name: "embed_keys_made", value: active.id });
     await insertSigningKey.run(tx, active);
     await insertSigningKey.run(tx, standby);
@@ -183,7 +182,7 @@ export type SigningKeyView = {
 
 /** All embed keys ever created, oldest first. */
 export async function listSigningKeys(services: Services): Promise<SigningKeyView[]> {
-  const rows = await signingKeyHistory.all(services.store.read, EMBED);
+  const rows = await signingKeyHistory.all(services.store.read, {});
   const now = services.clock.now();
   const signing = signingRow(rows, now);
   const time = (ms: number | null): string | null => (ms === null ? null : formatTimestamp(ms));

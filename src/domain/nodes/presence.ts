@@ -3,9 +3,10 @@
 // live, nodes that were live when it went down still count wherever nodes are counted, listed or removed.
 import { SECOND_MS } from "../../kernel/durations.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
-import { readFact, writeFact } from "../../store/queries/deployment.ts";
+import { writeFact } from "../../store/queries/deployment.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../core/clock.ts";
+import { getJsonFact } from "../core/facts.ts";
 import { record } from "../core/record.ts";
 
 export const PRESENCE_EVERY_MS = 10 * SECOND_MS;
@@ -74,10 +75,7 @@ export async function seenSince(
   };
 }
 
-async function readPresence(on: Reader): Promise<Presence | undefined> {
-  const stored = await readFact.first(on, { name: "presence" });
-  return stored && JSON.parse(stored.value);
-}
+const readPresence = (on: Reader): Promise<Presence | null> => getJsonFact<Presence>(on, "presence");
 
 /** Adds an absence that ends now, if there was one. If nodes had not had time to return, it extends the one before. */
 function presenceAt(stored: Presence, presentAt: number, now: number, liveMs: number): Omit<Presence, "alive_at"> {

@@ -40,7 +40,7 @@ export async function listUsers(services: Services) {
   const { read } = services.store;
   const disabled = await disabledAddresses.all(read, { max: CONSECUTIVE_FAILURES_MAX });
   const keys = new Set(disabled.map(({ address_key }) => address_key));
-  return listOf(await listUserRows(read, null), LIST_MAX, (row) => ({
+  return listOf(await listUserRows.all(read, {}), LIST_MAX, (row) => ({
     ...viewUser(row),
     login_disabled: keys.has(throttleKey(services, row.email_key)),
   }));

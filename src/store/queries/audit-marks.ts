@@ -15,9 +15,7 @@ export const countBrokenChains = statement<Record<string, never>>()((db) =>
   db.selectFrom("audit_marks").select(countRows).where("reason", "is not", null),
 );
 
-export const dropMarks = statement<{ from: string }>()((db, p) =>
-  db.deleteFrom("audit_marks").where("workspace_id", ">=", p.from),
-);
+export const dropMarks = statement()((db) => db.deleteFrom("audit_marks"));
 
 /** Chains of more than `rows` rows whose last whole verification was before `before`. */
 export const chainsDueForVerification = statement<{ rows: number; before: number }>()((db, p) =>

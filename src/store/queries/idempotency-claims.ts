@@ -5,7 +5,6 @@ import { sql } from "kysely";
 import {
   LOCK_MS,
   RECORDS_MAX,
-  STORED_BYTES_MAX,
   type Claim,
   type ClaimResult,
   type CompletionResult,
@@ -188,7 +187,7 @@ export async function completeRecord(
   scope: ClaimScope,
   completion: Completion,
   now: number,
-  storedBytesMax = STORED_BYTES_MAX,
+  storedBytesMax: number,
 ): Promise<CompletionResult> {
   const { token_hash, status, ttl_ms } = completion;
   const fence = { ...scope, token_hash, now };

@@ -10,16 +10,7 @@ export type PageKey = { created_at: number; id: string };
 /** A position in the order of an index: the value that it is ordered by, and the record's id. */
 export type WalkPosition = { at: number; id: string };
 
-type Listed =
-  | "projects"
-  | "tenants"
-  | "plans"
-  | "api_keys"
-  | "secret_keys"
-  | "workspace_invites"
-  | "users"
-  | "outbox"
-  | "quota_grants";
+type Listed = "projects" | "tenants" | "plans" | "api_keys" | "secret_keys" | "workspace_invites" | "quota_grants";
 
 /**
  * Use as `where(pageAfter(after))` on a table with created_at and id. One row comparison, so that a page begins in the

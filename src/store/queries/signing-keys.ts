@@ -18,19 +18,19 @@ export const insertSigningKey = insertRow("signing_keys", [
 
 export const signingKeyById = rowBy("signing_keys", ["id"]);
 
-/** Keys of one purpose that still have their private key, oldest first. */
-export const usableSigningKeys = statement<{ purpose: "embed" }>()((db, p) =>
+/** Keys for embed tokens that still have their private key, oldest first. */
+export const usableSigningKeys = statement<Record<string, never>>()((db) =>
   db
     .selectFrom("signing_keys")
     .selectAll()
-    .where("purpose", "=", p.purpose)
+    .where("purpose", "=", "embed")
     .where("sealed_private_key", "is not", null)
     .orderBy("created_at")
     .orderBy("id"),
 );
 
-export const signingKeyHistory = statement<{ purpose: "embed" }>()((db, p) =>
-  db.selectFrom("signing_keys").selectAll().where("purpose", "=", p.purpose).orderBy("created_at").orderBy("id"),
+export const signingKeyHistory = statement<Record<string, never>>()((db) =>
+  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").orderBy("created_at").orderBy("id"),
 );
 
 const selectEmbedKey = (db: Builder, p: Params<{ kid: string }>) =>

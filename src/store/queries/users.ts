@@ -1,5 +1,5 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
-import { pageAfter, LIST_MAX, type PageKey } from "./page.ts";
+import { LIST_MAX } from "./page.ts";
 import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
@@ -61,17 +61,12 @@ export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[
   );
 }
 
-/** Newest first. Returns one row more than LIST_MAX if there are more. */
-export function listUsers(on: Reader, after: PageKey | null): Promise<UserRow[]> {
-  return on.all<UserRow>(
-    compileQuery(on, (db) => {
-      const query = db
-        .selectFrom("users")
-        .selectAll()
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
-      return after ? query.where(pageAfter<"users">(after)) : query;
-    }),
-  );
-}
+/** Newest first. One row more than LIST_MAX if there are more. */
+export const listUsers = statement<Record<string, never>>()((db) =>
+  db
+    .selectFrom("users")
+    .selectAll()
+    .orderBy("created_at", "desc")
+    .orderBy("id", "desc")
+    .limit(LIST_MAX + 1),
+);
