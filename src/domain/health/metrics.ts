@@ -199,13 +199,12 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 /** As GET /v1/nodes?view=fleet counts them, over all workspaces. */
 async function nodeCounts({ store, clock, settings }: Services, seenAfter: number) {
   const [now, lateAfter] = [clock.now(), settings.node_late_after];
-  const [all, seen, behind] = await Promise.all([
+  const [all, live, late] = await Promise.all([
     countNodes.first(store.read, { degradedAfter: now - DEGRADED_MS }),
-    countLiveNodes.first(store.read, { seenAfter }),
-    lateAfter === null ? undefined : countLateNodes.first(store.read, { seenAfter, madeBefore: now - lateAfter }),
+    countLiveNodes.count(store.read, { seenAfter }),
+    lateAfter === null ? 0 : countLateNodes.count(store.read, { seenAfter, madeBefore: now - lateAfter }),
   ]);
-  const [live, late, degraded] = [seen?.n ?? 0, behind?.n ?? 0, all?.degraded ?? 0];
-  return { live, late, degraded, silent: (all?.total ?? 0) - live };
+  return { live, late, degraded: all?.degraded ?? 0, silent: (all?.total ?? 0) - live };
 }
 
 const inStates = (counts: Record<string, number>): Sample[] =>
@@ -219,7 +218,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     nodeCounts(services, seenAfter),
     liveNodesOfUsers.all(store.read, { seenAfter }),
     auditTotals.first(store.read, {}),
-    countBrokenChains.first(store.read, {}),
+    countBrokenChains.count(store.read, {}),
     headOf.first(store.read, { workspace_id: NIL_WORKSPACE }),
     isSetupOpen(services),
     journalState.first(store.read, {}),
@@ -241,7 +240,7 @@ async function storedFamilies(services: Services): Promise<Family[]> {
     gauge("keyrack_nodes", "Nodes by state; a node may be in several.", inStates(nodes)),
     gauge("keyrack_nodes_missing_caps", "Live nodes that lack a capability which their project uses.", lacking),
     gauge("keyrack_audit_chains", "Audit chains: one per workspace, and the deployment's.", audit?.chains ?? 0),
-    gauge("keyrack_audit_chains_broken", "Audit chains that failed their last verification.", broken?.n ?? 0),
+    gauge("keyrack_audit_chains_broken", "Audit chains that failed their last verification.", broken),
     gauge("keyrack_audit_rows", "Audit rows in all chains.", audit?.rows ?? 0),
     gauge("keyrack_audit_head_seq", "Sequence number of the newest row of the deployment's chain.", head?.seq ?? 0),
   ];

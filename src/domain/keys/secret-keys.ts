@@ -108,8 +108,8 @@ function requireVisible(actor: Actor, id: string): void {
 
 async function requireSecretKeyRoom(ctx: Ctx<Vendor>, tx: Tx, env: Env, max: number): Promise<void> {
   const counted = { workspace_id: ctx.actor.workspace_id, env, now: ctx.services.clock.now() };
-  const working = (await countSecretKeys.first(tx, counted))?.n ?? 0;
-  const unrevoked = (await countUnrevokedKeys.first(tx, counted))?.n ?? 0;
+  const working = await countSecretKeys.count(tx, counted);
+  const unrevoked = await countUnrevokedKeys.count(tx, counted);
   if (working >= max || unrevoked >= UNREVOKED_PER_WORKING * max) throw recordLimitReached(ctx);
 }
 

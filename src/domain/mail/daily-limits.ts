@@ -36,8 +36,7 @@ export async function countInviteMail(
   const { account_id } = mail;
   const now = services.clock.now();
   const { throttle, invite_mails_per_day: perDay } = services.settings;
-  const queued = await countQueuedOf.first(tx, { account_id });
-  if ((queued?.n ?? 0) >= QUEUED_MAX) throw queueFull(services, account_id);
+  if ((await countQueuedOf.count(tx, { account_id })) >= QUEUED_MAX) throw queueFull(services, account_id);
   if (!throttle) return now;
   const address_key = throttleKey(services, mail.email_key);
   const since = now - DAY_MS;

@@ -150,10 +150,10 @@ export async function reapOutbox(services: Services): Promise<void> {
 export async function mailState(services: Services): Promise<{ queued: number; dead: number }> {
   const { read } = services.store;
   const [queued, dead] = await Promise.all([
-    countMail.first(read, { state: "queued" }),
-    countDeadMailSince.first(read, { since: services.clock.now() - DAY_MS }),
+    countMail.count(read, { state: "queued" }),
+    countDeadMailSince.count(read, { since: services.clock.now() - DAY_MS }),
   ]);
-  return { queued: queued?.n ?? 0, dead: dead?.n ?? 0 };
+  return { queued, dead };
 }
 
 function viewMail(row: OutboxRow) {

@@ -14,9 +14,9 @@ export async function takeKeyPlace(
 ): Promise<void> {
   const max = plan?.max_keys ?? null;
   if (max === null) return;
-  const active = await tx.tally(`keys ${tenant_id} ${env}`, async () => {
-    return (await countActiveKeys.first(tx, { workspace_id, tenant_id, env, now, max }))?.n ?? 0;
-  });
+  const active = await tx.tally(`keys ${tenant_id} ${env}`, () =>
+    countActiveKeys.count(tx, { workspace_id, tenant_id, env, now, max }),
+  );
   if (active.n >= max) throw fail("plan_keys_cap");
   active.n++;
 }

@@ -62,8 +62,7 @@ export async function createPlan(ctx: Ctx<Vendor>, input: NewPlan): Promise<Plan
   const { workspace_id } = ctx.actor;
   const row = newPlanRow(ctx, input);
   return mutate(ctx, { workspace_id, onConflict: slugTaken }, async (tx) => {
-    const count = await countPlans.first(tx, { workspace_id });
-    if ((count?.n ?? 0) >= PLANS_MAX) throw recordLimitReached(ctx);
+    if ((await countPlans.count(tx, { workspace_id })) >= PLANS_MAX) throw recordLimitReached(ctx);
     await insertPlan.run(tx, row);
     const payload = auditable(row);
     return { value: viewPlan(row), events: [{ action: "plan.created", target_id: row.id, payload }] };

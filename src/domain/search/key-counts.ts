@@ -23,11 +23,11 @@ export async function countActiveKeys(ctx: Ctx<Vendor>, env: Env, max: number): 
   const now = services.clock.now();
   let stopped = 0;
   for (const count of [countExpired, countDisabled, countSuspended]) {
-    const n = (await count.first(read, { workspace_id, env, now, max: STOPPED_MAX }))?.n ?? 0;
+    const n = await count.count(read, { workspace_id, env, now, max: STOPPED_MAX });
     if (n === STOPPED_MAX) return walked();
     stopped += n;
     await yieldToEventLoop();
   }
-  const unrevoked = await countUnrevoked.first(read, { workspace_id, env, max: max + stopped });
-  return Math.max(0, (unrevoked?.n ?? 0) - stopped);
+  const unrevoked = await countUnrevoked.count(read, { workspace_id, env, max: max + stopped });
+  return Math.max(0, unrevoked - stopped);
 }

@@ -91,8 +91,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
 async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now }: WorkspaceInviteRow): Promise<void> {
   if (await memberByEmailKey.first(tx, { workspace_id, email_key })) throw fail("already_member");
   if (await pendingInviteFor.first(tx, { workspace_id, email_key, now })) throw fail("already_invited");
-  const pending = await countPendingInvites.first(tx, { workspace_id, now });
-  if ((pending?.n ?? 0) >= PENDING_INVITES_MAX) throw fail("quota_reached");
+  if ((await countPendingInvites.count(tx, { workspace_id, now })) >= PENDING_INVITES_MAX) throw fail("quota_reached");
 }
 
 export function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {
@@ -122,8 +121,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     const now = services.clock.now();
     const verified = await requireVerified(tx, user, invite, now);
     if (await membershipOf.first(tx, { workspace_id, user_id })) throw fail("already_member");
-    const members = await countMembers.first(tx, { workspace_id });
-    if ((members?.n ?? 0) >= MEMBERS_MAX) throw fail("quota_reached");
+    if ((await countMembers.count(tx, { workspace_id })) >= MEMBERS_MAX) throw fail("quota_reached");
     const { role } = invite;
     // The invitation has just verified an address that was not.
     const member = { ...user, email_verified_at: user.email_verified_at ?? now };

@@ -26,7 +26,7 @@ export async function claim({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: st
   if (owner?.workspace_id === workspace_id) return;
   if (owner) throw prefixTaken();
   const created_env = chargedEnvOf(actor);
-  const count = (await countPrefixes.first(tx, { workspace_id, created_env }))?.n ?? 0;
+  const count = await countPrefixes.count(tx, { workspace_id, created_env });
   if (count >= WORKSPACE_PREFIXES_MAX[created_env]) {
     services.shares.of("quotas").countRefusal(ownerOf(actor));
     throw failField("prefix_quota", "key_prefix", "is one too many");

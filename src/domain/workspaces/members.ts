@@ -36,8 +36,7 @@ async function liveMember(on: Reader, workspace_id: string, user_id: string): Pr
 
 async function requireOtherOwner(tx: Tx, workspace_id: string, leaving: MemberRow): Promise<void> {
   if (leaving.role !== "owner") return;
-  const owners = await countOwners.first(tx, { workspace_id });
-  if ((owners?.n ?? 0) <= 1) throw fail("last_owner");
+  if ((await countOwners.count(tx, { workspace_id })) <= 1) throw fail("last_owner");
 }
 
 export async function changeRole(ctx: Ctx<Vendor>, user_id: string, role: Role) {

@@ -74,7 +74,7 @@ async function countLiveProjects(
   workspace_id: string,
   projects: readonly string[] | null,
 ): Promise<number> {
-  if (projects === null) return (await countProjects.first(read, { workspace_id }))?.n ?? 0;
+  if (projects === null) return countProjects.count(read, { workspace_id });
   const found = await Promise.all(projects.map((id) => liveProjectById.first(read, { workspace_id, id })));
   return found.filter((project) => project !== undefined).length;
 }

@@ -40,6 +40,6 @@ async function requireFewer(
   refusal: FailureName,
 ): Promise<void> {
   await lockUser.run(tx, { id: user_id }); // or two processes would both count before either has inserted
-  const owned = await countOwnedBy.first(tx, { user_id, except });
-  if ((owned?.n ?? 0) >= (email_verified_at === null ? Math.min(max, UNVERIFIED_MAX) : max)) throw fail(refusal);
+  const owned = await countOwnedBy.count(tx, { user_id, except });
+  if (owned >= (email_verified_at === null ? Math.min(max, UNVERIFIED_MAX) : max)) throw fail(refusal);
 }

@@ -90,8 +90,8 @@ export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   const onConflict = (target: string) =>
     target.includes("key_prefixes") ? prefixTaken() : failField("slug_taken", "slug", "is already in use");
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
-    const count = await countProjectsCreatedIn.first(tx, { workspace_id, env: row.created_env });
-    if ((count?.n ?? 0) >= PROJECTS_MAX[row.created_env]) throw recordLimitReached(ctx);
+    const count = await countProjectsCreatedIn.count(tx, { workspace_id, env: row.created_env });
+    if (count >= PROJECTS_MAX[row.created_env]) throw recordLimitReached(ctx);
     await claim(ctx, tx, row.key_prefix);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };

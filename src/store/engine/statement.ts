@@ -6,6 +6,7 @@
 // | all            | every matching row                                                                               |
 // | first          | one row or undefined                                                                             |
 // | firstMemoized  | as first, on hot paths: rows that concurrent requests or the jobs of a batch read and none writes |
+// | count          | the `n` of a query that counts rows                                                              |
 // | run            | a write; returns the number of changed rows                                                      |
 // | insertMany     | the same insert for several rows                                                                 |
 // | insertDeferred | an insert that nothing later in the job reads                                                    |
@@ -64,6 +65,7 @@ export type Statement<P, R> = {
   all(on: Reader, params: P): Promise<R[]>;
   first(on: Reader, params: P): Promise<R | undefined>;
   firstMemoized(on: Reader, params: P): R | undefined | Promise<R | undefined>;
+  count(on: Reader, params: P): R extends { n: number } ? Promise<number> : never;
   run(on: Runner, params: P): Promise<number>;
   insertMany(on: Tx, rows: readonly P[]): Promise<void>;
   insertDeferred(on: Tx, params: P): Promise<void>;
@@ -123,6 +125,8 @@ export function statement<P extends Record<string, unknown>>() {
       all: (on, params) => on.all<R>(query(on.dialect, params)),
       first: (on, params) => on.first<R>(query(on.dialect, params)),
       firstMemoized: (on, params) => on.firstMemoized<R>(query(on.dialect, params)),
+      count: (async (on: Reader, params: P) =>
+        (await on.first<{ n: number }>(query(on.dialect, params)))!.n) as Statement<P, R>["count"],
       run: (on, params) => on.run(query(on.dialect, params)),
       insertMany: (on, rows) => {
         const values = rows.map((row) => query(on.dialect, row).values);
