@@ -3,7 +3,7 @@
 // Caution: a key is out of use in every process once its private part is wiped, not when the clock says so.
 import { createPublicKey, type KeyObject } from "node:crypto";
 import { MINUTE_MS } from "../../kernel/durations.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import { claimFact } from "../../store/queries/deployment.ts";
 import { getFact } from "../core/facts.ts";
 import {
@@ -185,7 +185,6 @@ export async function listSigningKeys(services: Services): Promise<SigningKeyVie
   const rows = await signingKeyHistory.all(services.store.read, {});
   const now = services.clock.now();
   const signing = signingRow(rows, now);
-  const time = (ms: number | null): string | null => (ms === null ? null : formatTimestamp(ms));
   const stateOf = (row: SigningKeyRow): SigningKeyState => {
     if (!isPublished(row, now)) return "removed";
     if (row === signing) return "signing";

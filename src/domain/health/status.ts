@@ -1,7 +1,7 @@
 // The health of each component and the worst of them, for /status. Never fails, and reads the database at most once in
 // five seconds, at any request rate.
 import { isFuture } from "../../kernel/durations.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { VERSION } from "../../platform/version.ts";
 import type { Services } from "../core/context.ts";
 import { isMeterLate } from "../metering/status.ts";
@@ -33,7 +33,7 @@ async function computeStatus(services: Services): Promise<Status> {
     backup: backups ? backupHealth(services, backups) : "unknown",
   } as const;
   const { lastRunAt, pass, backupId } = (backups ?? NO_BACKUPS).restoreTest;
-  const restoreTest = { lastRunAt: lastRunAt === null ? null : formatTimestamp(lastRunAt), pass, backupId };
+  const restoreTest = { lastRunAt: formatTimestampOrNull(lastRunAt), pass, backupId };
   const versions = database !== "down" ? await connectedVersions(services) : [VERSION];
   return { status: worstOf(Object.values(components)), components, restoreTest, versions };
 }

@@ -1,7 +1,7 @@
 // What a project's key policy, or another one, means for the keys that exist. Writes nothing.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import type { KeysOf, KeyUse } from "../../store/queries/idle-keys.ts";
 import type { Vendor } from "../core/actor.ts";
@@ -39,8 +39,8 @@ function viewAffected({ key, endsAt }: Affected) {
     display_prefix: key.display_prefix,
     name: key.name,
     created_at: formatTimestamp(key.created_at),
-    expires_at: key.expires_at === null ? null : formatTimestamp(key.expires_at),
-    last_used_at: key.last_used_at === null ? null : formatTimestamp(key.last_used_at),
+    expires_at: formatTimestampOrNull(key.expires_at),
+    last_used_at: formatTimestampOrNull(key.last_used_at),
     would_end_at: formatTimestamp(endsAt),
   };
 }

@@ -3,7 +3,7 @@ import type { BulkAction } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { OWN_PREFIX } from "../../kernel/key-prefixes.ts";
 import { chunked } from "../../kernel/chunks.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { forPieces, LoopShare } from "../../platform/event-loop.ts";
@@ -121,7 +121,7 @@ async function capPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Promis
   }
   const eventOf = ({ id, env, project_id, created_at, expires_at }: BulkKey): Event => {
     const capped = formatTimestamp(Math.max(created_at + lifeOf(project_id), earliest));
-    const change = { old: expires_at === null ? null : formatTimestamp(expires_at), new: capped };
+    const change = { old: formatTimestampOrNull(expires_at), new: capped };
     return { action: "api_key.updated", target_id: id, payload: { env, expires_at: change, bulk_id: page.bulk_id } };
   };
   const [first, ...rest] = keys;

@@ -11,7 +11,7 @@ import {
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import { prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { keyByHash, keyById } from "../../store/queries/keys.ts";
@@ -61,7 +61,7 @@ type Reason = { code: ReasonCode; message: string; since: string | null };
 const reason = (code: ReasonCode, at: number | null = null): Reason => ({
   code,
   message: REASONS[code][1],
-  since: at === null ? null : formatTimestamp(at),
+  since: formatTimestampOrNull(at),
 });
 
 type Lookup = {

@@ -2,7 +2,7 @@
 // its owners get one notice. A key that is already revoked or quarantined is left as it is.
 import type { Env } from "../../kernel/credentials.ts";
 import { HOUR_MS } from "../../kernel/durations.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import {
   leakedKey,
@@ -96,7 +96,7 @@ function quarantined<R extends ApiKeyRow | SecretKeyRow>(row: R, location: strin
 }
 
 function payloadOf({ env, quarantine_reason, expires_at }: ApiKeyRow | SecretKeyRow) {
-  return { env, reason: quarantine_reason, expires_at: expires_at === null ? null : formatTimestamp(expires_at) };
+  return { env, reason: quarantine_reason, expires_at: formatTimestampOrNull(expires_at) };
 }
 
 /** Mails every owner, else the billing address; a workspace with neither only gets a log line. */

@@ -3,7 +3,7 @@
 import { randomInt } from "node:crypto";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { MailRefused, type Mail } from "./message.ts";
 import {
   claimMail,
@@ -166,7 +166,7 @@ function viewMail(row: OutboxRow) {
     attempts: row.attempts,
     created_at: formatTimestamp(row.created_at),
     next_at: row.state === "queued" ? formatTimestamp(row.next_at) : null,
-    settled_at: row.settled_at === null ? null : formatTimestamp(row.settled_at),
+    settled_at: formatTimestampOrNull(row.settled_at),
     last_error: row.last_error,
     message_id: row.message_id,
   };

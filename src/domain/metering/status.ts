@@ -1,6 +1,6 @@
 // What the push has not delivered yet, for the operator, /status and metrics.
 import { HOUR_MS } from "../../kernel/durations.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import { getJsonFact } from "../core/facts.ts";
 import {
   changedHours,
@@ -65,7 +65,6 @@ export async function showMeter(services: Services) {
     getJsonFact<MeterOutcome>(store.read, "meter"),
   ]);
   const outcome = stored ?? meter.outcome;
-  const time = (at: number | null): string | null => (at === null ? null : formatTimestamp(at));
   return {
     object: "meter" as const,
     url: settings.meter_url,

@@ -2,7 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import { CAP, listCaps, maskOf, missingFrom, NO_CAPS } from "../../kernel/policy/capabilities.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   countNeedingKeys,
@@ -210,7 +210,7 @@ function viewFleetNode(ctx: Ctx, row: FleetRow, seenAfter: number) {
     late,
     degraded,
     sdk: viewSdk(row.sdk),
-    first_seen_at: row.first_seen_at === null ? null : formatTimestamp(row.first_seen_at),
+    first_seen_at: formatTimestampOrNull(row.first_seen_at),
   };
 }
 

@@ -2,7 +2,7 @@
 // voided.
 import type { Env } from "../../kernel/credentials.ts";
 import { fail, failField } from "../../kernel/errors.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { keyById } from "../../store/queries/keys.ts";
 import {
   grantById,
@@ -192,10 +192,10 @@ function viewGrant(row: QuotaGrantRow) {
     env: row.env,
     units: row.units,
     remaining: row.remaining,
-    expires_at: row.expires_at === null ? null : formatTimestamp(row.expires_at),
+    expires_at: formatTimestampOrNull(row.expires_at),
     reason: row.reason,
     reference: row.reference,
-    voided_at: row.voided_at === null ? null : formatTimestamp(row.voided_at),
+    voided_at: formatTimestampOrNull(row.voided_at),
     created_at: formatTimestamp(row.created_at),
   };
 }

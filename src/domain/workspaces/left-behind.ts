@@ -1,6 +1,6 @@
 // What a person leaves in a workspace when they are removed or stop being its owner: secret keys that they minted, and
 // invitations that they sent. Neither ends by itself.
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
 import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
 import { revokeSecretKeyRows, workingKeysOf } from "../../store/queries/secret-keys.ts";
@@ -40,7 +40,7 @@ function viewLeftBehind({ keys, invites }: Left) {
       env: key.env,
       display_prefix: key.display_prefix,
       owner_scope: key.owner_scope === 1,
-      last_used_at: key.last_used_at === null ? null : formatTimestamp(key.last_used_at),
+      last_used_at: formatTimestampOrNull(key.last_used_at),
     })),
     invites: invites
       .slice(0, SHOWN_MAX)

@@ -1,7 +1,7 @@
 // The figures of a workspace's first page. Counts stop at ten thousand.
 import type { Env } from "../../kernel/credentials.ts";
 import { GENESIS_HASH } from "../../kernel/audit/chain.ts";
-import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import { headOf } from "../../store/queries/audit.ts";
 import { countProjects, liveProjectById } from "../../store/queries/projects.ts";
@@ -63,7 +63,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
     tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
     projects: await countLiveProjects(read, workspace_id, projects),
     nodes: await countNodes(ctx, { env }),
-    first_verified_at: first === null ? null : formatTimestamp(first),
+    first_verified_at: formatTimestampOrNull(first),
     audit: { head_seq: head?.seq ?? 0, head_hash: head?.hash ?? GENESIS_HASH },
   };
 }
