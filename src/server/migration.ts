@@ -6,7 +6,7 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Log } from "../platform/log.ts";
 import { openReadOnly, openStore } from "../store/database.ts";
 import { SchemaRefused, SchemaTooNew, type MigrationPlan } from "../store/schema/migrate.ts";
-import type { Store, StoreEvents } from "../store/store.ts";
+import type { Store, StoreOptions } from "../store/store.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { StartRefused } from "./start-refused.ts";
 
@@ -31,7 +31,7 @@ type DeploymentStore = {
   migrationBackup: Manifest | undefined;
 };
 
-export async function openDeploymentStore(deployment: Deployment, events: StoreEvents): Promise<DeploymentStore> {
+export async function openDeploymentStore(deployment: Deployment, options: StoreOptions): Promise<DeploymentStore> {
   const { target, locked, forceReadOnly, settings, migrate = settings.migrate } = deployment;
   let migrationBackup: Manifest | undefined;
   const beforeMigrate = async (plan: MigrationPlan): Promise<void> => {
@@ -40,8 +40,8 @@ export async function openDeploymentStore(deployment: Deployment, events: StoreE
   try {
     const yieldsToCommands = !locked;
     const store = await (forceReadOnly
-      ? openReadOnly(requireSqlite(target), events)
-      : openStore(target, { ...events, yieldsToCommands, beforeMigrate, leaveIndexes: migrate !== "auto" }));
+      ? openReadOnly(requireSqlite(target), options)
+      : openStore(target, { ...options, yieldsToCommands, beforeMigrate, leaveIndexes: migrate !== "auto" }));
     return { store, migrationBackup };
   } catch (error) {
     throw await withWayBack(error, deployment);

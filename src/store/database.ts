@@ -22,7 +22,7 @@ import type { OnProgress } from "./progress.ts";
 import { assertMigrated, loadMigrations, migrate, planMigrations, warnOfMissingIndexes } from "./schema/migrate.ts";
 import { SqliteDriver } from "./sqlite/driver.ts";
 import { ReadOnlyDriver } from "./sqlite/readonly.ts";
-import type { NoticeTopic, OnWritten, Store, StoreEvents } from "./store.ts";
+import type { NoticeTopic, OnWritten, Store, StoreOptions } from "./store.ts";
 import type { DatabaseTarget } from "./target.ts";
 
 /** Larger files are copied page by page: VACUUM would hold a read transaction too long, and the -wal would grow. */
@@ -39,7 +39,7 @@ class OpenStore implements Store {
   readonly #driver: Driver;
   readonly #group: GroupCommit;
   readonly #verifier: ChainVerifications;
-  readonly #events: StoreEvents;
+  readonly #options: StoreOptions;
   #closed: Promise<void> | undefined;
   /** Ends what runs in threads. */
   readonly #closing = new AbortController();
@@ -47,16 +47,16 @@ class OpenStore implements Store {
   readonly #policyListeners: ((changes: VersionChange[]) => void)[] = [];
   readonly #noticeListeners = new Map<string, ((payload: string) => void)[]>();
 
-  constructor(target: DatabaseTarget, driver: Driver, events: StoreEvents) {
+  constructor(target: DatabaseTarget, driver: Driver, options: StoreOptions) {
     this.#verifier = new ChainVerifications(target, this.#closing.signal);
     this.#driver = driver;
-    this.#events = events;
+    this.#options = options;
     this.target = target;
     this.readOnly = driver.readOnly;
     this.dialect = driver.dialect;
     this.read = driver.reader;
     const committed = (changes: VersionChange[], group: readonly QueuedJob[]): void => this.#committed(changes, group);
-    this.#group = new GroupCommit(driver, { ...events, committed });
+    this.#group = new GroupCommit(driver, { ...options, committed });
     driver.onNotice((text) => this.#receiveNotice(text));
   }
 
@@ -188,7 +188,7 @@ class OpenStore implements Store {
       try {
         listener(...args);
       } catch (error) {
-        this.#events.listenerFailed?.(error);
+        this.#options.listenerFailed?.(error);
       }
     }
   }
@@ -208,10 +208,10 @@ class OpenStore implements Store {
 }
 
 /** Opens a SQLite database of the current schema without ever writing to it: for reading a damaged one. */
-export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, events: StoreEvents): Promise<Store> {
+export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, options: StoreOptions): Promise<Store> {
   const driver = new ReadOnlyDriver(target.file);
   try {
-    const store = new OpenStore(target, driver, events);
+    const store = new OpenStore(target, driver, options);
     await assertMigrated(driver);
     return store;
   } catch (error) {
@@ -223,25 +223,25 @@ export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, 
 /** Loads pg only when it is needed. */
 async function driverFor(
   target: DatabaseTarget,
-  { fatal, unfinishedCopy, yieldsToCommands }: StoreEvents,
+  { fatal, unfinishedCopy, yieldsToCommands }: StoreOptions,
 ): Promise<SqliteDriver | PostgresDriver> {
   if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
   const { PostgresDriver } = await import("./postgres/driver.ts");
   return new PostgresDriver(target.url, target.pool, { unfinishedCopy, yieldsToCommands });
 }
 
-export async function openStore(target: DatabaseTarget, events: StoreEvents): Promise<Store> {
-  const driver = await driverFor(target, events);
+export async function openStore(target: DatabaseTarget, options: StoreOptions): Promise<Store> {
+  const driver = await driverFor(target, options);
   try {
     const warnings = await driver.open();
-    const store = new OpenStore(target, driver, events);
+    const store = new OpenStore(target, driver, options);
     store.warnings = warnings;
-    if (events.beforeMigrate) {
+    if (options.beforeMigrate) {
       const plan = await planMigrations(driver);
-      if (plan.pending.length > 0) await events.beforeMigrate(plan);
+      if (plan.pending.length > 0) await options.beforeMigrate(plan);
     }
-    store.applied = await migrate(driver, { now: events.now(), leaveIndexes: events.leaveIndexes });
-    if (events.leaveIndexes) store.warnings.push(...(await warnOfMissingIndexes(driver)));
+    store.applied = await migrate(driver, { now: options.now(), leaveIndexes: options.leaveIndexes });
+    if (options.leaveIndexes) store.warnings.push(...(await warnOfMissingIndexes(driver)));
     await driver.sync();
     return store;
   } catch (error) {

@@ -14,7 +14,7 @@ import type { OnProgress } from "./progress.ts";
 import type { MigrationPlan } from "./schema/migrate.ts";
 import type { DatabaseTarget } from "./target.ts";
 
-export type StoreEvents = Pick<GroupCommitEvents, "now" | "fatal"> & {
+export type StoreOptions = Pick<GroupCommitEvents, "now" | "fatal"> & {
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
   /** On PostgreSQL, refuses to work while a command needs the database alone (postgres/maintenance.ts). */
