@@ -22,7 +22,7 @@ import type { Log } from "../platform/log.ts";
 import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
-import { quickCheck } from "../store/offline/thread-tasks.ts";
+import { quickCheckAtStart } from "../store/offline/thread-tasks.ts";
 import { isOnFuse, LOCK_FILE } from "../store/sqlite/lock.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 
@@ -147,7 +147,7 @@ async function checkAfterUncleanStop(file: string, { log, forceReadOnly }: Insta
   if (forceReadOnly) return log.error("started read-only: writes are rejected and no jobs run");
   if ((statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0) return;
   const started = performance.now();
-  const findings = await quickCheck(file);
+  const findings = await quickCheckAtStart(file);
   const took_ms = Math.round(performance.now() - started);
   if (findings.length === 0) return log.info("quick check after an unclean stop: ok", { took_ms });
   log.error("quick check after an unclean stop found damage", { findings: findings.join("; ").slice(0, 2_000) });

@@ -10,7 +10,7 @@ import {
   auditTotals,
   countLateNodes,
   countLiveNodes,
-  countNodes,
+  countAllNodes,
   liveNodesOfUsers,
 } from "../../store/queries/metrics.ts";
 import { journalState } from "../../store/queries/series.ts";
@@ -200,7 +200,7 @@ async function backupFamilies(services: Services): Promise<Family[]> {
 async function nodeCounts({ store, clock, settings }: Services, seenAfter: number) {
   const [now, lateAfter] = [clock.now(), settings.node_late_after];
   const [all, live, late] = await Promise.all([
-    countNodes.first(store.read, { degradedAfter: now - DEGRADED_MS }),
+    countAllNodes.first(store.read, { degradedAfter: now - DEGRADED_MS }),
     countLiveNodes.count(store.read, { seenAfter }),
     lateAfter === null ? 0 : countLateNodes.count(store.read, { seenAfter, madeBefore: now - lateAfter }),
   ]);

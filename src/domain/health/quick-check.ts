@@ -1,7 +1,7 @@
 // SQLite's quick check of the live database, once a week in a worker thread: a restore test checks a copy, whose
 // indexes are new. Damage stays reported until a later check finds none.
 import { DAY_MS, isFuture } from "../../kernel/durations.ts";
-import { runQuickCheck } from "../../store/offline/thread-tasks.ts";
+import { quickCheck } from "../../store/offline/thread-tasks.ts";
 import { getJsonFact, setFact } from "../core/facts.ts";
 import type { Services } from "../core/context.ts";
 
@@ -24,7 +24,7 @@ export async function runDueQuickCheck(services: Services): Promise<void> {
   const last = await lastQuickCheck(services);
   const now = clock.now();
   if (last && !isFuture(last.at, now) && now - last.at < (last.finding === null ? EVERY_MS : DAY_MS)) return;
-  const findings = await runQuickCheck(store.target.file);
+  const findings = await quickCheck(store.target.file);
   if (findings.length > 0)
     log.error("quick check found damage: restore a backup", { findings: findings.join("; ").slice(0, FINDINGS_CHARS) });
   const value = JSON.stringify({ at: now, finding: findings[0] ?? null } satisfies QuickCheck);

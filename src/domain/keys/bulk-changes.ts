@@ -36,7 +36,7 @@ const ROTATED_BYTES = MIB;
 /** Keys that one statement changes, and that are read at once: a key may have 64 KiB, and a change rewrites its row. */
 const KEYS_AT_ONCE = 25;
 
-export type ChangedKey = {
+export type BulkKeyView = {
   id: string;
   project_id: string;
   tenant_id: string;
@@ -59,12 +59,12 @@ type Page = {
 };
 
 export type PageChange = {
-  data: ChangedKey[];
+  data: BulkKeyView[];
   versions: { project_id: string; version: number }[];
   next: PageKey | null;
 };
 
-export function viewBulkKey({ id, project_id, tenant_id, env, display_prefix, name }: BulkKey): ChangedKey {
+export function viewBulkKey({ id, project_id, tenant_id, env, display_prefix, name }: BulkKey): BulkKeyView {
   return { id, project_id, tenant_id, env, display_prefix, name };
 }
 

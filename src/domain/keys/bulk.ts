@@ -25,7 +25,7 @@ import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../idempotency/replays.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
-import { changePage, viewBulkKey, type ChangedKey, type PageChange } from "./bulk-changes.ts";
+import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
 
 /** Keys that one read examines at most. */
 export const EXAMINED_MAX = 5_000;
@@ -59,7 +59,7 @@ type BulkResult = {
   dry_run: boolean;
   matched: number | null;
   changed: number;
-  data: ChangedKey[];
+  data: BulkKeyView[];
   next_cursor: string | null;
   versions: { project_id: string; version: number }[];
 };

@@ -2,7 +2,7 @@
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { readPiece } from "../../store/engine/piece.ts";
 import type { Piece } from "../../store/engine/tx.ts";
-import { isIndexed, listedRangeEnd, listKeyIds, listKeys, type KeyFilter } from "../../store/queries/key-list.ts";
+import { isIndexed, listedRangeEnd, listKeyIds, listKeys, type ListFilter } from "../../store/queries/key-list.ts";
 import { keysByIds } from "../../store/queries/key-search.ts";
 import type { PageKey } from "../../store/queries/page.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
@@ -17,7 +17,7 @@ const OLDEST: PageKey = { created_at: 0, id: "" };
 
 export async function listKeyPage<T>(
   ctx: Ctx,
-  filter: KeyFilter,
+  filter: ListFilter,
   viewer: Viewer<ApiKeyRow, T>,
 ): Promise<JsonText<List<T>>> {
   const { store } = ctx.services;

@@ -5,7 +5,7 @@ import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
 import { keySuccessors } from "../../store/queries/successors.ts";
-import type { KeyFilter } from "../../store/queries/key-list.ts";
+import type { ListFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { ApiKeyRow, PlanRow, ProjectRow, TenantRow } from "../../store/schema/tables.ts";
@@ -157,7 +157,7 @@ export function keyCreated(row: ApiKeyRow, scopes: string[]): Event {
 }
 
 /** `ids`: the only keys to list. */
-type KeyQuery = Omit<KeyFilter, "workspace_id" | "projects" | "after"> & { after?: string | undefined };
+type KeyQuery = Omit<ListFilter, "workspace_id" | "projects" | "after"> & { after?: string | undefined };
 
 export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
   const { read } = ctx.services.store;

@@ -74,11 +74,11 @@ const PATHS = [
   [CAP.quotas, "quotas"],
 ] as const;
 
-type KeyScope = { project_id: string; env: Env | null };
+type PlacedKey = { project_id: string; env: Env | null };
 
 const UNREAD = "the live nodes could not be read in time: those that cannot enforce this do not get the keys";
 
-async function nodesOfAll(ctx: Ctx, keys: readonly KeyScope[]): Promise<PolicyNodeRow[]> {
+async function nodesOfAll(ctx: Ctx, keys: readonly PlacedKey[]): Promise<PolicyNodeRow[]> {
   const nodes: PolicyNodeRow[] = [];
   for (const key of keys) for (const node of await nodesHolding(ctx, key)) nodes.push(node);
   return nodes;
@@ -88,7 +88,7 @@ async function nodesOfAll(ctx: Ctx, keys: readonly KeyScope[]): Promise<PolicyNo
  * Adds `warnings` to a response where live nodes do not get the key it is about. Keys that are created at the same time
  * share a read. bench: rules/mint
  */
-export async function withNodeWarnings<T extends KeyScope>(
+export async function withNodeWarnings<T extends PlacedKey>(
   ctx: Ctx,
   shown: Warned<T>,
   needs: number,
@@ -109,7 +109,7 @@ export async function withNodeWarnings<T extends KeyScope>(
 export async function warnOfNodes<T extends object>(
   ctx: Ctx,
   shown: Warned<T>,
-  keys: readonly KeyScope[],
+  keys: readonly PlacedKey[],
   needs: number,
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;

@@ -4,7 +4,7 @@
 import type { Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import {
-  countNodes,
+  countInScopes,
   deleteNodes,
   lockNodes,
   noteUnregistered,
@@ -124,7 +124,7 @@ async function register(tx: Tx, scope: Scope, bounds: NodeBounds): Promise<Outco
   const { perProject, liveMs, liveSince, hasRoom } = bounds;
   const now = Math.max(...newcomers.map(({ last_seen_at }) => last_seen_at));
   const admitted = hasRoom(owner) ? newcomers : [];
-  const free = Math.max(0, perProject - (await countNodes.count(tx, scope)));
+  const free = Math.max(0, perProject - (await countInScopes.count(tx, scope)));
   const limit = admitted.length - free;
   const silent = limit > 0 ? await silentNodes.all(tx, { ...scope, seenBefore: await liveSince(tx), limit }) : [];
   if (silent.length > 0) await deleteNodes(tx, silent);

@@ -5,7 +5,7 @@ import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
-import { countKeys } from "./keys.ts";
+import { countInState } from "./keys.ts";
 
 /** Keys that one statement counts at most: it holds the event loop. */
 const STOPPED_MAX = 2_000;
@@ -18,7 +18,7 @@ export async function countActiveKeys(ctx: Ctx<Vendor>, env: Env, max: number): 
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { read } = services.store;
-  const walked = (): Promise<number> => countKeys(ctx, env, "active", max);
+  const walked = (): Promise<number> => countInState(ctx, env, "active", max);
   if (projectsOf(actor) !== null || (await runningCascade.first(read, { workspace_id }))) return walked();
   const now = services.clock.now();
   let stopped = 0;

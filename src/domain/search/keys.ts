@@ -155,7 +155,7 @@ function justOne(key: WalkedTexts): Keys {
 }
 
 /** Counts the keys of a state, up to `max`. Where the first rows of its index are not all, another thread counts. */
-export async function countKeys(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
+export async function countInState(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
   const { store } = ctx.services;
   const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
   let count = 0;

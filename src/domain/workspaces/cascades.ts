@@ -124,7 +124,11 @@ async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Pro
 }
 
 /** The number of keys in the transaction. Of those that were counted before, it only reads what has changed since. */
-export async function countKeys(tx: Tx, scopes: readonly KeyScope[], counted: KeyCounts | null): Promise<number> {
+export async function countInTransaction(
+  tx: Tx,
+  scopes: readonly KeyScope[],
+  counted: KeyCounts | null,
+): Promise<number> {
   let sum = 0;
   for (const scope of scopes) {
     const before = counted?.get(scope.project_id);
@@ -149,7 +153,7 @@ export async function revokeKeysOf(tx: Tx, deletion: Deletion): Promise<number> 
     if (!defers) revoked += await revokeAll(tx, scope, { ...revocation, policy_version });
   }
   if (!defers) return revoked;
-  const counted = await countKeys(tx, scopes, deletion.counted);
+  const counted = await countInTransaction(tx, scopes, deletion.counted);
   await insertCascade.run(tx, { id, workspace_id, ...revocation });
   return counted;
 }

@@ -19,7 +19,7 @@ export function requireUsable(prefix: string | undefined): void {
 }
 
 /** Makes it the workspace's own, unless it is already. */
-export async function claim({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: string): Promise<void> {
+export async function claimPrefixFor({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: string): Promise<void> {
   const { workspace_id } = actor;
   if (prefix === OWN_PREFIX) return;
   const owner = await prefixOwner.first(tx, { prefix });

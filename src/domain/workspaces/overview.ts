@@ -13,7 +13,7 @@ import { requireEnvAccess } from "../core/env-access.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { countUnreplaced } from "../leaks/unreplaced.ts";
 import { countActiveKeys } from "../search/key-counts.ts";
-import { countKeys } from "../search/keys.ts";
+import { countInState } from "../search/keys.ts";
 import { countNodes } from "../nodes/nodes.ts";
 import type { Overview } from "./overview-cache.ts";
 
@@ -40,7 +40,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   const { read } = services.store;
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const count = (state: "expiring" | "idle" | "quarantined") => countKeys(ctx, env, state, COUNT_MAX);
+  const count = (state: "expiring" | "idle" | "quarantined") => countInState(ctx, env, state, COUNT_MAX);
   const keys = {
     active: await countActiveKeys(ctx, env, COUNT_MAX),
     expiring: await count("expiring"),

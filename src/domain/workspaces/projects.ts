@@ -26,7 +26,7 @@ import type { CatalogueScope } from "../keys/scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { parseKeyPolicy, type KeyPolicy } from "../key-policy/key-policy.ts";
 import { revokeKeysOf, withDeletionPlan } from "./cascades.ts";
-import { claim, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
+import { claimPrefixFor, prefixTaken, requireUsable, withPrefix } from "./key-prefixes.ts";
 
 /** By the environment of the credentials that create them: those of test must not use up the places of live. */
 export const PROJECTS_MAX = { live: 1_000, test: 250 };
@@ -92,7 +92,7 @@ export async function createProject(ctx: Ctx<Vendor>, input: NewProject) {
   return mutate(ctx, { workspace_id, onConflict }, async (tx) => {
     const count = await countProjectsCreatedIn.count(tx, { workspace_id, env: row.created_env });
     if (count >= PROJECTS_MAX[row.created_env]) throw recordLimitReached(ctx);
-    await claim(ctx, tx, row.key_prefix);
+    await claimPrefixFor(ctx, tx, row.key_prefix);
     await insertProject.run(tx, row);
     return { value: viewProject(row), events: [projectCreated(row)] };
   });
@@ -135,7 +135,7 @@ export async function editProject(ctx: Ctx<Vendor>, id: string, edit: ProjectEdi
     const payload = changes(auditable(row), auditable(after));
     if (!payload) return unchanged(viewProject(row));
     const isNewPrefix = "key_prefix" in payload;
-    if (isNewPrefix) await claim(ctx, tx, after.key_prefix);
+    if (isNewPrefix) await claimPrefixFor(ctx, tx, after.key_prefix);
     if (parseKeyPolicy(after.key_policy).idle_revoke_days !== parseKeyPolicy(row.key_policy).idle_revoke_days)
       after.idle_changed_at = after.updated_at; // idle keys get time to be noticed
     // New defaults change every key that inherits them, so each node must take a new snapshot.

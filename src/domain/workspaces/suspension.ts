@@ -10,7 +10,7 @@ import type { Event } from "../core/events.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { viewTenant } from "../core/views.ts";
-import { countIfMany, countKeys, raiseVersions } from "./cascades.ts";
+import { countIfMany, countInTransaction, raiseVersions } from "./cascades.ts";
 import { liveTenant } from "./tenants.ts";
 
 /** `projects`: those whose nodes learn of it. */
@@ -53,7 +53,7 @@ async function setState(
     const now = ctx.services.clock.now();
     const state = stateAt(now);
     const { projects, scopes } = await read(tx);
-    const affected_keys = await countKeys(tx, scopes, counted);
+    const affected_keys = await countInTransaction(tx, scopes, counted);
     if ((row.suspended_at === null) === (state.suspended_at === null))
       return unchanged({ tenant: viewTenant(row), affected_keys, projects });
     const resumed_at = state.suspended_at === null ? now : row.resumed_at;

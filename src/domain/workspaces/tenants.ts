@@ -15,7 +15,7 @@ import {
   tenantPageKey,
   updateTenant,
 } from "../../store/queries/tenants.ts";
-import { countTenants } from "../../store/queries/plans.ts";
+import { addToTenantCount } from "../../store/queries/plans.ts";
 import {
   releaseTenantSlot,
   releaseTestTenantSlot,
@@ -116,11 +116,11 @@ function requireRulesKnown({ services }: Ctx, rules: TenantRules): Promise<unkno
 
 async function enterPlan(tx: Tx, { workspace_id }: TenantRow, plan_id: string): Promise<void> {
   await livePlan(tx, workspace_id, plan_id);
-  await countTenants.run(tx, { workspace_id, id: plan_id, more: 1 });
+  await addToTenantCount.run(tx, { workspace_id, id: plan_id, more: 1 });
 }
 
 async function leavePlan(tx: Tx, { workspace_id, plan_id: id }: TenantRow): Promise<void> {
-  if (id !== null) await countTenants.run(tx, { workspace_id, id, more: -1 });
+  if (id !== null) await addToTenantCount.run(tx, { workspace_id, id, more: -1 });
 }
 
 export async function reserveSlot(ctx: Ctx, tx: Tx, { workspace_id, created_env }: TenantRow): Promise<void> {

@@ -27,7 +27,7 @@ const writeVersion = statement<{ id: string; version: number; forgetAt: number |
 type VersionRange = { project_id: string; first: number; last: number; changed_at: number };
 
 /** Inserts all versions of the range with one statement instead of one per bump. */
-const logVersions = statement<VersionRange>()((db, p) =>
+const insertVersions = statement<VersionRange>()((db, p) =>
   db
     .withRecursive("made(version)", (made) =>
       made
@@ -95,7 +95,7 @@ export class PolicyVersions {
       const { version, forgetAt, uses } = counter;
       writes.push(writeVersion.run(tx, { id: project_id, version, forgetAt, uses }));
       const range = { first: counter.written + 1, last: version };
-      writes.push(logVersions.run(tx, { project_id, ...range, changed_at: now }));
+      writes.push(insertVersions.run(tx, { project_id, ...range, changed_at: now }));
       counter.written = version;
       counter.forgetAt = null;
       counter.uses = 0;

@@ -39,11 +39,11 @@ export async function inspect(
 }
 
 /** The findings of SQLite's quick check. */
-export async function runQuickCheck(file: string, pool = backgroundThreads): Promise<string[]> {
+export async function quickCheck(file: string, pool = backgroundThreads): Promise<string[]> {
   return (await pool.run({ op: "quick", file })) as string[];
 }
 
 /** The same before a start, where a file that is not a database is a finding too. */
-export function quickCheck(file: string): Promise<string[]> {
-  return runQuickCheck(file, threads).catch((error: Error) => [error.message]);
+export function quickCheckAtStart(file: string): Promise<string[]> {
+  return quickCheck(file, threads).catch((error: Error) => [error.message]);
 }

@@ -9,7 +9,7 @@ import { isIn, isNamed, notLookedUp } from "./id-lists.ts";
 import { notRevoked, selectKeys } from "./keys.ts";
 import { pageAfter, type PageKey } from "./page.ts";
 
-export type KeyFilter = {
+export type ListFilter = {
   workspace_id: string;
   /** The only projects to list; null: all. */
   projects?: readonly string[] | null | undefined;
@@ -23,14 +23,14 @@ export type KeyFilter = {
 };
 
 /** True if an index has the filter: the list examines no key that it does not return. */
-export function isIndexed({ ids, projects, project_id, tenant_id, env, include_revoked }: KeyFilter): boolean {
+export function isIndexed({ ids, projects, project_id, tenant_id, env, include_revoked }: ListFilter): boolean {
   if (ids) return true;
   if (projects || project_id) return false;
   return tenant_id || !env ? include_revoked && !env : !include_revoked;
 }
 
 /** The keys of a tenant, or of the workspace, in the order of an index. */
-function walk(db: Builder, { workspace_id, tenant_id, after }: KeyFilter) {
+function walk(db: Builder, { workspace_id, tenant_id, after }: ListFilter) {
   const keys = selectKeys(db);
   const found = tenant_id
     ? keys.where("tenant_id", "=", tenant_id).where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
@@ -39,7 +39,7 @@ function walk(db: Builder, { workspace_id, tenant_id, after }: KeyFilter) {
 }
 
 /** Keys by their ids or projects, to be sorted. */
-function find(db: Builder, on: Reader, { workspace_id, ids, tenant_id, after }: KeyFilter) {
+function find(db: Builder, on: Reader, { workspace_id, ids, tenant_id, after }: ListFilter) {
   let keys = selectKeys(db).where(notLookedUp("api_keys.workspace_id"), "=", workspace_id);
   if (ids) keys = keys.where(isNamed("api_keys", workspace_id, ids, on.dialect));
   if (tenant_id) keys = keys.where(notLookedUp("api_keys.tenant_id"), "=", tenant_id);
@@ -50,19 +50,19 @@ function find(db: Builder, on: Reader, { workspace_id, ids, tenant_id, after }: 
  * Returns one row more than the limit if there are more. `upTo`: the last position to examine. Without it, keys of
  * projects are found by their project: those of the workspace that are not listed would be far more.
  */
-export function listKeys(on: Reader, filter: KeyFilter, upTo: PageKey | null = null): Promise<ApiKeyRow[]> {
+export function listKeys(on: Reader, filter: ListFilter, upTo: PageKey | null = null): Promise<ApiKeyRow[]> {
   return on.all<ApiKeyRow>(compileQuery(on, (db) => listQuery(db, on, filter, upTo)));
 }
 
 /** Only the ids of the same: sorting takes long with whole rows, which may be wide. */
-export async function listKeyIds(on: Reader, filter: KeyFilter): Promise<string[]> {
+export async function listKeyIds(on: Reader, filter: ListFilter): Promise<string[]> {
   const rows = await on.all<{ id: string }>(
     compileQuery(on, (db) => listQuery(db, on, filter, null).clearSelect().select("id")),
   );
   return rows.map(({ id }) => id);
 }
 
-function listQuery(db: Builder, on: Reader, filter: KeyFilter, upTo: PageKey | null) {
+function listQuery(db: Builder, on: Reader, filter: ListFilter, upTo: PageKey | null) {
   const { ids, projects, project_id, tenant_id } = filter;
   const byProject = !ids && !tenant_id && upTo === null;
   const project = byProject ? sql.ref<string>("api_keys.project_id") : notLookedUp("api_keys.project_id");
@@ -79,7 +79,7 @@ function listQuery(db: Builder, on: Reader, filter: KeyFilter, upTo: PageKey | n
 }
 
 /** The position of the last of `rows` keys that a list examines first; undefined if there are fewer. */
-export function listedRangeEnd(on: Reader, filter: KeyFilter, rows: number): Promise<PageKey | undefined> {
+export function listedRangeEnd(on: Reader, filter: ListFilter, rows: number): Promise<PageKey | undefined> {
   return on.first<PageKey>(
     compileQuery(on, (db) =>
       walk(db, filter)

@@ -16,7 +16,7 @@ export type KeyState = (typeof KEY_STATES)[number];
 /** `unrevoked` and `all` are the keys of a search without a state, `dated` and `allDated` those with an expiry. */
 export type KeySet = KeyState | "unrevoked" | "dated" | "allDated" | "all";
 
-type KeyScope = {
+type WalkScope = {
   workspace_id: string;
   /** The only projects to list; null: all. */
   projects?: readonly string[] | null | undefined;
@@ -28,7 +28,7 @@ type KeyScope = {
 };
 
 /** Where a row is in its order. */
-export type KeyWalk = KeyScope & {
+export type KeyWalk = WalkScope & {
   set: KeySet;
   now: number;
   /** For `expiring`, the latest expiry. */

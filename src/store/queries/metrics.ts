@@ -6,7 +6,7 @@ export const countLiveNodes = statement<{ seenAfter: number }>()((db, p) =>
 );
 
 /** All nodes, and those of them that reported a degraded decision after `degradedAfter`. */
-export const countNodes = statement<{ degradedAfter: number }>()((db, p) =>
+export const countAllNodes = statement<{ degradedAfter: number }>()((db, p) =>
   db.selectNoFrom((eb) => [
     eb.selectFrom("policy_nodes").select(countRows).as("total"),
     eb.selectFrom("policy_nodes").select(countRows).where("degraded_at", ">", p.degradedAfter).as("degraded"),

@@ -210,7 +210,7 @@ export function countNeedingKeys(
 /** Two environment scopes that are counted together. */
 export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };
 
-export const countNodes = statement<NodeScopes>()((db, p) =>
+export const countInScopes = statement<NodeScopes>()((db, p) =>
   db
     .selectFrom("policy_nodes")
     .select(countRows)

@@ -46,7 +46,7 @@ export const updatePlan = updateRow(
 );
 
 /** Adds to the tenant count of a plan; `more` is negative for tenants that left it. */
-export const countTenants = statement<{ workspace_id: string; id: string; more: number }>()((db, p) =>
+export const addToTenantCount = statement<{ workspace_id: string; id: string; more: number }>()((db, p) =>
   db
     .updateTable("plans")
     .set({ tenant_count: sql<number>`tenant_count + ${p.more}` })

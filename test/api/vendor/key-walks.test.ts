@@ -4,7 +4,7 @@ import { apiBackends } from "../../../harness/databases/backends.ts";
 import { plansOf } from "../../../harness/databases/plans.ts";
 import { sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
-import { countKeys } from "../../../src/domain/search/keys.ts";
+import { countInState } from "../../../src/domain/search/keys.ts";
 import { wordsOf } from "../../../src/domain/search/words.ts";
 import { countDisabled, countExpired, countSuspended, countUnrevoked } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
@@ -127,7 +127,7 @@ for (const backend of apiBackends) {
       expect([tested.data, tested.next_cursor]).toEqual([[], null]);
       // The first rows of the index are all expired: what is behind them counts too.
       const actor = { kind: "secret_key", workspace_id: workspace.id, env: "live" } as unknown as SecretKeyActor;
-      const count = (max: number) => countKeys({ services: instance.app.services, actor }, "live", "active", max);
+      const count = (max: number) => countInState({ services: instance.app.services, actor }, "live", "active", max);
       expect([await count(500), await count(20_000)]).toEqual([1, 1]);
     });
 
