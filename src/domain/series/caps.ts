@@ -1,6 +1,7 @@
 // Bounds the number of groups in the usage series: outcomes, routes, tags and keys. The first names of a day count;
 // what comes after them is added to a group of its own, so that no request is lost. Every bound is of one environment,
 // so that test traffic cannot take the names of live; of those of a workspace, test has a quarter.
+import { ABOVE_CAP } from "../../kernel/usage/groups.ts";
 import { DENIALS } from "../../kernel/denials.ts";
 import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
 import { copySums } from "../../kernel/usage/sums.ts";
@@ -8,7 +9,7 @@ import { saveSeenNames, seenNames } from "../../store/queries/series.ts";
 import type { UsageGroup } from "../../store/schema/tables.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { Services } from "../core/context.ts";
-import { addMinute, OTHER, type HourPart } from "./groups.ts";
+import { addMinute, type HourPart } from "./groups.ts";
 import type { OverflowKind } from "./counts.ts";
 
 /** Maximum per workspace and day, besides those that are always named. */
@@ -64,15 +65,15 @@ export class Caps {
     const cap = (scope: string, max: number): Cap => ({ workspace_id, scope, start, max });
     if (kind === "route" && name !== "") {
       const isNamed = await this.#admit(cap(`route ${project_id} ${env}`, series_routes), name, "route");
-      return isNamed ? group : { ...group, name: OTHER };
+      return isNamed ? group : { ...group, name: ABOVE_CAP };
     }
     if (!kind.startsWith("tag:")) return group;
     if (!(await this.#admit(cap(`tag ${project_id} ${env}`, TAG_NAMES_MAX), kind, "tag")))
-      return { ...group, kind: `tag:${OTHER}`, tenant: OTHER, name: OTHER };
+      return { ...group, kind: `tag:${ABOVE_CAP}`, tenant: ABOVE_CAP, name: ABOVE_CAP };
     if (!(await this.#admit(cap(`${kind} ${project_id} ${env}`, TAG_VALUES_MAX), name, "tag")))
-      return { ...group, tenant: OTHER, name: OTHER };
+      return { ...group, tenant: ABOVE_CAP, name: ABOVE_CAP };
     const byRoute = cap(`${kind} ${project_id} ${env} route`, TAG_ROUTES_MAX);
-    return (await this.#admit(byRoute, `${name}\n${tenant}`, "tag")) ? group : { ...group, tenant: OTHER };
+    return (await this.#admit(byRoute, `${name}\n${tenant}`, "tag")) ? group : { ...group, tenant: ABOVE_CAP };
   }
 
   /** Whether a further key of this hour gets details. Only their number is stored. */

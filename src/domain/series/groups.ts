@@ -7,8 +7,6 @@ import { OWNER_FIELDS, type JournalData, type JournalPlace } from "./journal.ts"
 export const HOUR_MINUTES = 60;
 /** Rows of the rollups that one outcome of a part changes, at most: minutes, hour and day. */
 const ROLLUPS = 3;
-/** Stands for everything above a cap. */
-export const OTHER = "*";
 
 /** The sums of one group in one hour, by outcome and minute. Hours and minutes count since 1970. */
 export type HourPart = { group: UsageGroup; hour: number; outcomes: Map<string, Map<number, Sums>> };

@@ -1,5 +1,6 @@
 // Changes the rollups of the usage series: what a fold adds to each row is summed first, so that each is read and
 // written once.
+import { ABOVE_CAP } from "../../kernel/usage/groups.ts";
 import { chunked } from "../../kernel/chunks.ts";
 import { addToPart, decodeParts, encodeParts, type Parts, type Sums } from "../../kernel/usage/sums.ts";
 import type { LoopShare } from "../../platform/event-loop.ts";
@@ -14,7 +15,7 @@ import {
 } from "../../store/queries/series.ts";
 import type { UsageGroup, UsageRollupRow } from "../../store/schema/tables.ts";
 import type { Caps } from "./caps.ts";
-import { groupKey, HOUR_MINUTES, OTHER, type HourPart } from "./groups.ts";
+import { groupKey, HOUR_MINUTES, type HourPart } from "./groups.ts";
 
 const QUARTER_MINUTES = 15;
 /** Rows that one statement reads or writes. */
@@ -102,14 +103,14 @@ export class Rollups {
     const checked = new Map<string, boolean>();
     for (const [id, pending] of this.#pending) {
       const group = this.#groups.get(pending.group_id) as UsageGroup;
-      if (group.kind !== "key" || group.name === OTHER || pending.grain === GRAIN.day) continue;
+      if (group.kind !== "key" || group.name === ABOVE_CAP || pending.grain === GRAIN.day) continue;
       const hour = { ...pending, grain: GRAIN.hour };
       const isNew = !this.#known.has(startKey(hour));
       const key = startKey(hour);
       if (!checked.has(key)) checked.set(key, !isNew || (await caps.admitKey(group, pending.start)));
       if (checked.get(key)) continue;
       this.#pending.delete(id);
-      moved.push([{ ...group, name: OTHER }, pending]);
+      moved.push([{ ...group, name: ABOVE_CAP }, pending]);
     }
     if (moved.length === 0) return;
     await this.resolve(moved.map(([group]) => group));

@@ -9,11 +9,11 @@ import type { Ctx, Services } from "../core/context.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Calendar } from "./buckets.ts";
+import { GRAIN } from "./rollups.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
 
 const BUCKETS_MAX = 3_000;
 const DEFAULT_SPAN_MS = { minute: BUCKET_MS.hour, hour: BUCKET_MS.day, day: 30 * BUCKET_MS.day } as const;
-const GRAINS = { minute: 1, hour: 2, day: 3 } as const satisfies Record<Bucket, Grain>;
 
 type SeriesRequest = {
   bucket: Bucket;
@@ -110,7 +110,7 @@ function rangeOf(services: Services, request: SeriesRequest): Range {
     );
   const edges = edgesOf(calendar, from, to, BUCKETS_MAX);
   if (!edges) throw failField("invalid_query", "from", `must be later: at most ${BUCKETS_MAX} buckets`);
-  return { edges, time_zone, grain: calendar.isLocal ? GRAINS.hour : GRAINS[bucket] };
+  return { edges, time_zone, grain: calendar.isLocal ? GRAIN.hour : GRAIN[bucket] };
 }
 
 /** The start of the oldest bucket that is kept whole. Days of another zone than UTC are made of hours. */

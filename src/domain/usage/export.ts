@@ -18,6 +18,7 @@ import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { calendarOf, requireTimeZone, type Calendar } from "../series/buckets.ts";
+import { GRAIN } from "../series/rollups.ts";
 import { reachOf, requireSeries } from "../series/series.ts";
 
 /** With its line feed; a text in CSV quotes may contain line feeds, which does not matter here. */
@@ -81,7 +82,7 @@ async function* exportLines(
 ): AsyncGenerator<string, void> {
   const { store, clock } = ctx.services;
   if (format === "csv") yield CSV_HEAD;
-  const grain = bucket === "hour" || calendar.isLocal ? 2 : 3;
+  const grain = bucket === "hour" || calendar.isLocal ? GRAIN.hour : GRAIN.day;
   const end = Math.min(to, calendar.next(calendar.startOf(clock.now())));
   for (let start = from; start < end; start = calendar.next(start)) {
     const edges = [start, calendar.next(start)];

@@ -2,6 +2,7 @@
 // lines of a bucket.
 import type { Env } from "../../kernel/credentials.ts";
 import { LAST_ID } from "../../kernel/ids.ts";
+import { ABOVE_CAP } from "../../kernel/usage/groups.ts";
 import { idList, type Group, type GroupFilter } from "./series-rows.ts";
 import type { Source } from "../offline/source.ts";
 
@@ -16,7 +17,7 @@ const PAGE_GROUPS = 2_000;
 export const FIRST_GROUP: GroupPosition = { tenant: "", project_id: LAST_ID, name: "" };
 
 /** Requests without a key, and those of keys above the cap of an hour. */
-export const hasNoKey = (name: string): boolean => name === "" || name === "*";
+export const hasNoKey = (name: string): boolean => name === "" || name === ABOVE_CAP;
 
 export async function readGroupPage(
   source: Source,

@@ -1,6 +1,7 @@
 // Reads a usage series in a worker thread, on a connection of its own: ranks the groups, then reads the buckets of the
 // largest. The remainder is the difference to the total, which is stored apart. Returns the response as text, so that
 // the main thread does not have to serialise it.
+import { ABOVE_CAP, ALLOWED } from "../../kernel/usage/groups.ts";
 import { percentile } from "../../kernel/usage/latency.ts";
 import { addSums, copySums, type Sums } from "../../kernel/usage/sums.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
@@ -32,11 +33,8 @@ export type SeriesQuery = {
   head: Record<string, string>;
 };
 
-/** Stands for the routes, keys or tags above a cap. */
-const ABOVE_CAP = "*";
 /** The outcome that replaces those above their cap; it is never above one itself. */
 const OTHER_OUTCOME = "other";
-const ALLOWED = "allowed";
 
 type Matrix = Sums[];
 type SeriesLine = { group: string | null; buckets: Matrix };
