@@ -295,7 +295,7 @@ function recorder(dialect: Dialect, record: (sql: string) => void): { on: Tx; so
     kind: dialect,
     begin: async () => {},
     commit: async () => {},
-    all: (sql) => all({ sql: dialect === "sqlite" ? sql.replace(/\$\d/g, "?") : sql, values: [] }),
+    all: (sql) => all({ sql: dialect === "sqlite" ? sql.replace(/\$\d+/g, "?") : sql, values: [] }),
     close: async () => {},
   };
   return { on: { dialect, all, first, firstMemoized: first, run } as Partial<Tx> as Tx, source };

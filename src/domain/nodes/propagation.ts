@@ -192,7 +192,7 @@ async function findLagging(
   const first = awaited.findIndex(({ project_id }) => project_id === from?.project_id);
   const left = awaited.slice(Math.max(0, first)).map(({ project_id, version, env }) => {
     const scopes = { one: env ?? "live", other: env ?? "test" } as const;
-    return { project_id, version, ...scopes, from: project_id === from?.project_id ? from.node_id : "" };
+    return { project_id, version, ...scopes, first: project_id === from?.project_id ? from.node_id : "" };
   });
   return firstLagging(store.read, left, seenAfter);
 }

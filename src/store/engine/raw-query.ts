@@ -15,6 +15,21 @@ export function rawQuery(dialect: Dialect, text: (bind: Bind) => string): Query 
   return { sql, values };
 }
 
+type ColumnTypes<R> = { [K in keyof R]?: R[K] extends number ? "bigint" : "text" };
+
+/** Rows as a table with these columns: `select …`. */
+export function tableOf<R>(dialect: Dialect, bind: Bind, rows: readonly R[], columns: ColumnTypes<R>): string {
+  const names = Object.keys(columns) as (keyof R & string)[];
+  const cells = names.map((name, i) =>
+    dialect === "postgres" && columns[name] === "bigint"
+      ? `(value ->> ${i})::bigint as ${name}`
+      : `value ->> ${i} as ${name}`,
+  );
+  const json = bind(JSON.stringify(rows.map((row) => names.map((name) => row[name]))));
+  const array = dialect === "sqlite" ? `json_each(${json})` : `json_array_elements(${json}::json)`;
+  return `select ${cells.join(", ")} from ${array}`;
+}
+
 /** The values of a JSON array, for `in`. */
 export function jsonList(dialect: Dialect, json: string, type: "text" | "bigint"): string {
   return dialect === "sqlite"

@@ -8,6 +8,7 @@ export type Source = {
   readonly kind: DatabaseTarget["kind"];
   begin(): Promise<void>;
   commit(): Promise<void>;
+  /** `values`: in the order of the text. */
   all<R>(sql: string, values: readonly (string | number)[]): Promise<R[]>;
   close(): Promise<void>;
 };
@@ -49,7 +50,7 @@ async function openSqlite(file: string): Promise<Source> {
     begin: async () => void db.exec("begin"),
     commit: async () => void db.exec("commit"),
     all: async <R>(sql: string, values: readonly (string | number)[]) =>
-      db.prepare(sql.replace(/\$\d/g, "?")).all(values) as R[],
+      db.prepare(sql.replace(/\$\d+/g, "?")).all(values) as R[],
     close: async () => void db.close(),
   };
 }

@@ -2,6 +2,7 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
+import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { KeyNetworkRow } from "../schema/tables.ts";
@@ -24,21 +25,12 @@ export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
 export type NetworkName = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
 export type KeyDay = Pick<KeyNetworkRow, "key_id" | "day">;
 
-/** A list as one parameter, so that the statement stays prepared for any number of names. */
-const NAMES = {
-  sqlite: "select value ->> 0 as key_id, value ->> 1 as day, value ->> 2 as network from json_each(?)",
-  postgres: `select value ->> 0 as key_id, (value ->> 1)::bigint as day, value ->> 2 as network
-    from json_array_elements($1::json)`,
-};
-
 /** Finds the networks that are stored. */
 export function storedNetworks(on: Reader, names: readonly NetworkName[]): Promise<NetworkName[]> {
-  const sql = `select distinct key_id, day, network from key_networks
-    where (key_id, day, network) in (${NAMES[on.dialect]})`;
-  return on.all<NetworkName>({
-    sql,
-    values: [JSON.stringify(names.map(({ key_id, day, network }) => [key_id, day, network]))],
-  });
+  const columns = { key_id: "text", day: "bigint", network: "text" } as const;
+  const text = (bind: Bind): string => `select distinct key_id, day, network from key_networks
+    where (key_id, day, network) in (${tableOf(on.dialect, bind, names, columns)})`;
+  return on.all<NetworkName>(rawQuery(on.dialect, text));
 }
 
 /** The number of networks of each key and day, up to `limit`. Sums that name no network are not counted. */
@@ -47,15 +39,12 @@ export function countNetworks(
   days: readonly KeyDay[],
   { unnamed: [one, other], limit }: { unnamed: readonly [string, string]; limit: number },
 ): Promise<(KeyDay & { n: number })[]> {
-  const p = (n: number): string => (on.dialect === "sqlite" ? "?" : `$${n}`);
-  const sql = `select named.key_id, named.day, (select count(*) from (select distinct network from key_networks as stored
-      where stored.key_id = named.key_id and stored.day = named.day and network <> ${p(2)} and network <> ${p(3)}
-      limit ${p(4)}) as part) as n
-    from (${NAMES[on.dialect]}) as named`;
-  const list = JSON.stringify(days.map(({ key_id, day }) => [key_id, day]));
-  // In the order of the text: SQLite's parameters are not numbered.
-  const values = on.dialect === "sqlite" ? [one, other, limit, list] : [list, one, other, limit];
-  return on.all<KeyDay & { n: number }>({ sql, values });
+  const text = (bind: Bind): string => `select named.key_id, named.day, (
+      select count(*) from (select distinct network from key_networks as stored
+        where stored.key_id = named.key_id and stored.day = named.day
+          and network <> ${bind(one)} and network <> ${bind(other)} limit ${bind(limit)}) as part) as n
+    from (${tableOf(on.dialect, bind, days, { key_id: "text", day: "bigint" })}) as named`;
+  return on.all<KeyDay & { n: number }>(rawQuery(on.dialect, text));
 }
 
 type Reported = { workspace_id: string; key_id: string; from: number; to: number; limit: number };

@@ -5,37 +5,33 @@ import { isUnexpired, notRevoked } from "./keys.ts";
 import { upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { EnvScope, PolicyNodeRow } from "../schema/tables.ts";
 
 export type NodeKey = { project_id: string; node_id: string; env_scope: EnvScope };
 
-/** The keys as one parameter, so that the statement stays prepared for any number of them. */
-const KEYS = {
-  sqlite: "select value ->> 0, value ->> 1, value ->> 2 from json_each(?)",
-  postgres: "select value ->> 0, value ->> 1, value ->> 2 from json_array_elements($1::json)",
-};
-const keyList = (keys: readonly NodeKey[]): [string] => [
-  JSON.stringify(keys.map(({ project_id, node_id, env_scope }) => [project_id, node_id, env_scope])),
-];
+function withKeys(on: Reader, start: string, keys: readonly NodeKey[], end = ""): Query {
+  const columns = { project_id: "text", node_id: "text", env_scope: "text" } as const;
+  const text = (bind: Bind): string => `${start} from policy_nodes
+    where (project_id, node_id, env_scope) in (${tableOf(on.dialect, bind, keys, columns)}) ${end}`;
+  return rawQuery(on.dialect, text);
+}
 
 export function nodesByKeys(on: Reader, keys: readonly NodeKey[]): Promise<PolicyNodeRow[]> {
-  const sql = `select * from policy_nodes where (project_id, node_id, env_scope) in (${KEYS[on.dialect]})`;
-  return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
+  return on.all<PolicyNodeRow>(withKeys(on, "select *", keys));
 }
 
 /** In one order, so that two processes that write the same nodes do not wait for each other. */
 export function lockNodes(on: Tx, keys: readonly NodeKey[]): Promise<PolicyNodeRow[]> {
   if (on.dialect === "sqlite") return nodesByKeys(on, keys);
-  const sql = `select * from policy_nodes where (project_id, node_id, env_scope) in (${KEYS.postgres})
-    order by project_id, env_scope collate "C", node_id collate "C" for update`;
-  return on.all<PolicyNodeRow>({ sql, values: keyList(keys) });
+  const locked = `order by project_id, env_scope collate "C", node_id collate "C" for update`;
+  return on.all<PolicyNodeRow>(withKeys(on, "select *", keys, locked));
 }
 
 export function deleteNodes(on: Tx, keys: readonly NodeKey[]): Promise<number> {
-  const sql = `delete from policy_nodes where (project_id, node_id, env_scope) in (${KEYS[on.dialect]})`;
-  return on.run({ sql, values: keyList(keys) });
+  return on.run(withKeys(on, "delete", keys));
 }
 
 /** `first_seen_at` is that of the first registration. */
@@ -109,16 +105,9 @@ export const newestNodes = statement<{ project_id: string; isTest: number; limit
     .limit(p.limit),
 );
 
-/** A version of a project, and from which node on to look for one that lacks it. */
-type AwaitedNodes = NodeScopes & { version: number; from: string };
+/** A version of a project, and the first node that may lack it. */
+type AwaitedNodes = NodeScopes & { version: number; first: string };
 export type LaggingNode = { project_id: string; node_id: string };
-
-const AWAITED = {
-  sqlite: `select value ->> 0 as id, value ->> 1 as version, value ->> 2 as one, value ->> 3 as other,
-    value ->> 4 as first from json_each(?)`,
-  postgres: `select value ->> 0 as id, (value ->> 1)::bigint as version, value ->> 2 as one, value ->> 3 as other,
-    value ->> 4 as first from json_array_elements($1::json)`,
-};
 
 /**
  * The first live node of any of the projects that lacks its version: a wait that continues there reads each row once.
@@ -129,19 +118,16 @@ export function firstLagging(
   awaited: readonly AwaitedNodes[],
   seenAfter: number,
 ): Promise<LaggingNode | undefined> {
-  const list = awaited.map(({ project_id, version, one, other, from }) => [project_id, version, one, other, from]);
-  const json = JSON.stringify(list);
-  // In the order of the text: SQLite's parameters are not numbered.
-  const values = on.dialect === "sqlite" ? [seenAfter, json] : [json, seenAfter];
-  const text = `select project_id, node_id from (
-      select a.id as project_id, (
+  const columns = { project_id: "text", version: "bigint", one: "text", other: "text", first: "text" } as const;
+  const text = (bind: Bind): string => `select project_id, node_id from (
+      select a.project_id, (
         select n.node_id from policy_nodes n
-        where n.project_id = a.id and n.node_id >= a.first and n.version < a.version
-          and n.env_scope in (a.one, a.other, 'all') and n.last_seen_at > ${on.dialect === "sqlite" ? "?" : "$2"}
+        where n.project_id = a.project_id and n.node_id >= a.first and n.version < a.version
+          and n.env_scope in (a.one, a.other, 'all') and n.last_seen_at > ${bind(seenAfter)}
         order by n.node_id limit 1
-      ) as node_id from (${AWAITED[on.dialect]}) a
+      ) as node_id from (${tableOf(on.dialect, bind, awaited, columns)}) a
     ) lagging where node_id is not null limit 1`;
-  return on.first<LaggingNode>({ sql: text, values });
+  return on.first<LaggingNode>(rawQuery(on.dialect, text));
 }
 
 export type FleetProject = { id: string; policy_version: number; features: number };

@@ -1,7 +1,7 @@
 // Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
-import { idList } from "../usage/series-rows.ts";
 import { allIfKnown, type Source } from "../offline/source.ts";
+import { jsonList } from "../engine/raw-query.ts";
 import { statement } from "../engine/statement.ts";
 
 /** Raises policy versions past any that were used after the backup, so that no version is used twice. */
@@ -130,7 +130,7 @@ async function deletedSince(source: Source, table: "projects" | "tenants", since
 
 /** How many of these the restored database has, and not as deleted. */
 export async function countReturned(source: Source, table: "projects" | "tenants", ids: string[]): Promise<number> {
-  const list = idList(source, "$1", "text");
+  const list = jsonList(source.kind, "$1", "text");
   const query = `select count(*) as n from ${table} where id in ${list} and deleted_at is null`;
   let returned = 0;
   for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {

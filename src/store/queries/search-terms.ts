@@ -3,6 +3,7 @@
 import { sql, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
+import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
@@ -15,18 +16,12 @@ export const writeTerms = bulkInsert<SearchTermRow>(["workspace_id", "kind", "te
     .onConflict((oc) => oc.doNothing()),
 );
 
-/** The terms as one parameter, so that the statement stays prepared for any number of them. */
-const TERMS = {
-  sqlite: "select value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 from json_each(?)",
-  postgres: `select value ->> 0, value ->> 1, value ->> 2, (value ->> 3)::bigint, value ->> 4
-    from json_array_elements($1::json)`,
-};
-
 export async function deleteTerms(on: Tx, terms: readonly SearchTermRow[]): Promise<void> {
   if (terms.length === 0) return;
-  const rows = terms.map(({ workspace_id, kind, term, newest, id }) => [workspace_id, kind, term, newest, id]);
-  const sql = `delete from search_terms where (workspace_id, kind, term, newest, id) in (${TERMS[on.dialect]})`;
-  await on.run({ sql, values: [JSON.stringify(rows)] });
+  const columns = { workspace_id: "text", kind: "text", term: "text", newest: "bigint", id: "text" } as const;
+  const text = (bind: Bind): string => `delete from search_terms
+    where (workspace_id, kind, term, newest, id) in (${tableOf(on.dialect, bind, terms, columns)})`;
+  await on.run(rawQuery(on.dialect, text));
 }
 
 /** Only moves forward: two passes over the same keys may overlap. */

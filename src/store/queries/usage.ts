@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
+import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
 import type { AdditiveUpsert, Reader, Tx } from "../engine/tx.ts";
 import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
@@ -54,21 +55,16 @@ export const tenantMonthUpsert: AdditiveUpsert<UsageTenantMonthRow> = {
   write: writeTenantMonths,
 };
 
-/** The uses as one parameter, so that the statement stays prepared for any number of them. */
-const USES = {
-  sqlite: "select value ->> 0 as id, value ->> 1 as at from json_each(?)",
-  postgres: "select value ->> 0 as id, (value ->> 1)::bigint as at from json_array_elements($1::json)",
-};
-
 /**
  * Raises the last use of keys; an earlier one changes nothing. One statement: a batch may name thousands of keys. They
  * are found by id: the workspace is compared as an expression, so that none of its indexes is taken instead.
  */
 export function touchKeys(on: Tx, workspace_id: string, uses: readonly { id: string; at: number }[]): Promise<number> {
-  const sql = `update api_keys set last_used_at = used.at from (${USES[on.dialect]}) as used
-    where api_keys.id = used.id and coalesce(api_keys.workspace_id, '') = ${on.dialect === "sqlite" ? "?" : "$2"}
+  const text = (bind: Bind): string => `update api_keys set last_used_at = used.at
+    from (${tableOf(on.dialect, bind, uses, { id: "text", at: "bigint" })}) as used
+    where api_keys.id = used.id and coalesce(api_keys.workspace_id, '') = ${bind(workspace_id)}
       and (last_used_at is null or last_used_at < used.at)`;
-  return on.run({ sql, values: [JSON.stringify(uses.map(({ id, at }) => [id, at])), workspace_id] });
+  return on.run(rawQuery(on.dialect, text));
 }
 
 export const keyDays = statement<{ workspace_id: string; key_id: string; from: number; to: number }>()((db, p) =>

@@ -3,7 +3,8 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { LAST_ID } from "../../kernel/ids.ts";
 import { ABOVE_CAP } from "../../kernel/usage/groups.ts";
-import { idList, type Group, type GroupFilter } from "./series-rows.ts";
+import { jsonList } from "../engine/raw-query.ts";
+import type { Group, GroupFilter } from "./series-rows.ts";
 import type { Source } from "../offline/source.ts";
 
 export type GroupPosition = { tenant: string; project_id: string; name: string };
@@ -31,7 +32,7 @@ export async function readGroupPage(
   const position = [after.tenant, after.project_id, after.name].map(param);
   conditions.push(`(tenant, project_id, name) > (${position.join(", ")})`);
   if (tenant !== undefined) conditions.push(`tenant = ${param(tenant)}`);
-  if (projects) conditions.push(`project_id in ${idList(source, param(JSON.stringify(projects)), "text")}`);
+  if (projects) conditions.push(`project_id in ${jsonList(source.kind, param(JSON.stringify(projects)), "text")}`);
   const groups = await source.all<Group>(
     `select id, kind, project_id, env, tenant, name from usage_groups where ${conditions.join(" and ")}
       order by tenant, project_id, name limit ${PAGE_GROUPS}`,

@@ -1,5 +1,6 @@
 // The names that people know the groups of a series by.
-import { idList, type GroupBy } from "./series-rows.ts";
+import { jsonList } from "../engine/raw-query.ts";
+import type { GroupBy } from "./series-rows.ts";
 import type { Source } from "../offline/source.ts";
 
 const LABELS: Partial<Record<GroupBy, Named>> = {
@@ -30,7 +31,7 @@ export async function namesOf(
   { table, column }: Named,
   ids: readonly string[],
 ): Promise<Map<string, string>> {
-  const list = idList(source, "$2", "text");
+  const list = jsonList(source.kind, "$2", "text");
   const text = `select id, ${column} as name from ${table} where coalesce(workspace_id, '') = $1 and id in ${list}`;
   const rows = await source.all<{ id: string; name: string }>(text, [workspace_id, JSON.stringify([...new Set(ids)])]);
   return new Map(rows.map(({ id, name }) => [id, name]));

@@ -2,6 +2,7 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { decodeParts, type Sums } from "../../kernel/usage/sums.ts";
+import { jsonList } from "../engine/raw-query.ts";
 import type { UsageGroupRow, UsageRollupRow } from "../schema/tables.ts";
 import type { Source } from "../offline/source.ts";
 
@@ -42,20 +43,13 @@ export async function readGroups(source: Source, workspace_id: string, filter: G
   return filter.projects ? groups.filter(({ project_id }) => filter.projects?.includes(project_id)) : groups;
 }
 
-/** The values of a JSON array, for `in`. */
-export function idList(source: Source, param: string, type: "text" | "bigint"): string {
-  return source.kind === "sqlite"
-    ? `(select value from json_each(${param}))`
-    : `(select value::${type} from json_array_elements_text(${param}::json))`;
-}
-
 type Rows = { grain: Grain; from: number; to: number };
 type Selection = { ids: readonly number[]; outcome: string | null };
 
 /** `from` and `to` count hours or days. */
 function rowsOf(source: Source, columns: string, { ids, outcome }: Selection, { grain, from, to }: Rows) {
   const values: (string | number)[] = [JSON.stringify(ids), grain, from, to];
-  const where = `group_id in ${idList(source, "$1", "bigint")} and grain = $2 and start >= $3 and start < $4`;
+  const where = `group_id in ${jsonList(source.kind, "$1", "bigint")} and grain = $2 and start >= $3 and start < $4`;
   if (outcome !== null) values.push(outcome);
   const text = `select ${columns} from usage_rollups where ${where}${outcome === null ? "" : " and outcome = $5"}`;
   return { text, values };

@@ -184,7 +184,7 @@ for (const backend of apiBackends) {
       );
       await expectNoScan(instance.target, (on) => newestNodes.all(on, { project_id, isTest: 1, limit: 50 }));
       await expectNoScan(instance.target, (on) => projectsWithNodes.all(on, { workspace_id }));
-      const awaited = { project_id, version: 1, from: "", one: "live", other: "test" } as const;
+      const awaited = { project_id, version: 1, first: "", one: "live", other: "test" } as const;
       await expectNoScan(instance.target, (on) => firstLagging(on, [awaited, awaited], 1));
       await expectNoScan(instance.target, (on) =>
         unregisteredNodes.all(on, { ids: JSON.stringify([project_id, workspace_id]), seenAfter: 1 }),
@@ -203,13 +203,13 @@ for (const backend of apiBackends) {
       await instance.sql(
         `insert into policy_nodes (project_id, node_id, env_scope, version, last_seen_at) values ${rows.join()}`,
       );
-      const awaited = { project_id, version: 2, from: "", one: "live", other: "live" } as const;
+      const awaited = { project_id, version: 2, first: "", one: "live", other: "live" } as const;
       const inEmpty = { ...awaited, project_id: empty };
       expect(await firstLagging(read, [inEmpty, awaited], 10)).toEqual({ project_id, node_id: "c-behind" });
-      const later = { ...awaited, from: "d" };
+      const later = { ...awaited, first: "d" };
       expect(await firstLagging(read, [later], 10)).toEqual({ project_id, node_id: "d-behind" });
       const ofTest = { ...awaited, one: "test", other: "test" } as const;
-      for (const none of [inEmpty, ofTest, { ...awaited, from: "e" }, { ...awaited, version: 1 }])
+      for (const none of [inEmpty, ofTest, { ...awaited, first: "e" }, { ...awaited, version: 1 }])
         expect(await firstLagging(read, [none], 10)).toBeUndefined();
     });
 
