@@ -35,11 +35,9 @@ import { listLive } from "../src/store/queries/page.ts";
 import { changesSince, headsByIds, snapshotChunk } from "../src/store/queries/policy.ts";
 import { saveCounters } from "../src/store/queries/rate-counters.ts";
 import {
-  countReturned,
   countReturnedMembers,
   findLostStops,
   findMovedBalances,
-  findResumed,
   findWidened,
   readReplacedState,
   readVersions,
@@ -204,15 +202,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   deleteJournal: (on) => [deleteJournal(on, ["i"])],
   usersByIds: (on) => [usersByIds(on, ["u"])],
   readReplacedState: (_on, source) => [readReplacedState(source, 1)],
-  countReturned: (_on, source) => [countReturned(source, "projects", ["p"]), countReturned(source, "tenants", ["t"])],
   countReturnedMembers: (_on, source) => [countReturnedMembers(source, [])],
   readVersions: (_on, source) => [readVersions(source)],
-  findResumed: (_on, source) => [
-    findResumed(source, [
-      { id: "k", kind: "api_keys" },
-      { id: "t", kind: "tenants" },
-    ]),
-  ],
   findWidened: (_on, source) => [
     findWidened(source, [{ id: "k", kind: "tenants", allowed_cidrs: "[]", ip_mode: "enforce" }]),
   ],
@@ -224,6 +215,10 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   findLostStops: (_on, source) => [
     findLostStops(source, stopped, "revoked_at"),
     findLostStops(source, stopped, "quarantined_at"),
+    findLostStops(source, [{ id: "k", kind: "api_keys" }], "disabled_at"),
+    findLostStops(source, [{ id: "t", kind: "tenants" }], "suspended_at"),
+    findLostStops(source, [{ id: "p", kind: "projects" }], "deleted_at"),
+    findLostStops(source, [{ id: "t", kind: "tenants" }], "deleted_at"),
   ],
   // Of the offline tools: a running server verifies chains and makes backups with them.
   offline: (_on, source) => [

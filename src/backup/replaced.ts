@@ -2,11 +2,9 @@
 import type { Log } from "../platform/log.ts";
 import { withSource, type Source } from "../store/offline/source.ts";
 import {
-  countReturned,
   countReturnedMembers,
   findLostStops,
   findMovedBalances,
-  findResumed,
   findWidened,
   type Confined,
   type MovedBalance,
@@ -73,22 +71,26 @@ export async function readReplaced<T>(
 export async function findLostChanges(restored: DatabaseTarget, before: ReplacedState | null): Promise<LostChanges> {
   if (!before) return UNKNOWN;
   return withSource(restored, async (source) => {
-    const { lost, revived } = await findLostStops(source, before.revoked, "revoked_at");
-    const { revived: released } = await findLostStops(source, before.quarantined, "quarantined_at");
-    const { narrowed, widened } = await findWidened(source, before.confined);
+    const revoked = await findLostStops(source, before.revoked, "revoked_at");
+    const quarantined = await findLostStops(source, before.quarantined, "quarantined_at");
+    const disabled = await findLostStops(source, before.disabled, "disabled_at");
+    const suspended = await findLostStops(source, before.suspended, "suspended_at");
+    const projects = await findLostStops(source, before.deletedProjects, "deleted_at");
+    const tenants = await findLostStops(source, before.deletedTenants, "deleted_at");
+    const confined = await findWidened(source, before.confined);
     const moved_balances = await findMovedBalances(source, before.balances);
     return {
-      revoked_after_backup: lost,
-      revived,
-      released,
+      revoked_after_backup: revoked.lost,
+      revived: revoked.back,
+      released: quarantined.back,
       disabled_after_backup: before.disabled.length,
       suspended_after_backup: before.suspended.length,
-      narrowed_after_backup: narrowed,
-      widened,
-      resumed: await findResumed(source, [...before.disabled, ...before.suspended]),
+      narrowed_after_backup: confined.lost,
+      widened: confined.back,
+      resumed: [...disabled.back, ...suspended.back],
       members_returned: await countReturnedMembers(source, before.members),
-      projects_returned: await countReturned(source, "projects", before.deletedProjects),
-      tenants_returned: await countReturned(source, "tenants", before.deletedTenants),
+      projects_returned: projects.back.length,
+      tenants_returned: tenants.back.length,
       balances_moved: moved_balances.length,
       moved_balances,
     };

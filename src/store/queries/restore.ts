@@ -1,5 +1,6 @@
 // Writes that finish a restore, and reads from the database that a restore replaces.
 import { sql } from "kysely";
+import { chunked } from "../../kernel/chunks.ts";
 import { allIfKnown, type Source } from "../offline/source.ts";
 import { jsonList } from "../engine/raw-query.ts";
 import { statement } from "../engine/statement.ts";
@@ -83,6 +84,8 @@ export type StoppedKey = { id: string; kind: "api_keys" | "secret_keys" };
 /** A key or a tenant that was stopped for a while. */
 export type Paused = { id: string; kind: "api_keys" | "tenants" };
 
+type Deleted = { id: string; kind: "projects" | "tenants" };
+
 /** A key or a tenant whose keys may be used from some networks only. */
 export type Confined = Paused & { allowed_cidrs: string; ip_mode: string };
 
@@ -107,8 +110,8 @@ export type ReplacedState = {
   quarantined: StoppedKey[];
   /** Balances of quotas that were used. */
   balances: MovedBalance[];
-  deletedProjects: string[];
-  deletedTenants: string[];
+  deletedProjects: Deleted[];
+  deletedTenants: Deleted[];
   /** All of them: a removed member leaves no row. */
   members: Member[];
 };
@@ -121,23 +124,6 @@ const IDS_PER_QUERY = 1_000;
 
 function readMembers(source: Source): Promise<Member[]> {
   return allIfKnown<Member>(source, "select workspace_id, user_id, role from memberships", []);
-}
-
-async function deletedSince(source: Source, table: "projects" | "tenants", since: number): Promise<string[]> {
-  const rows = await source.all<{ id: string }>(`select id from ${table} where deleted_at >= $1`, [since]);
-  return rows.map(({ id }) => id);
-}
-
-/** How many of these the restored database has, and not as deleted. */
-export async function countReturned(source: Source, table: "projects" | "tenants", ids: string[]): Promise<number> {
-  const list = jsonList(source.kind, "$1", "text");
-  const query = `select count(*) as n from ${table} where id in ${list} and deleted_at is null`;
-  let returned = 0;
-  for (let at = 0; at < ids.length; at += IDS_PER_QUERY) {
-    const [row] = await source.all<{ n: number }>(query, [JSON.stringify(ids.slice(at, at + IDS_PER_QUERY))]);
-    returned += Number(row?.n);
-  }
-  return returned;
 }
 
 /** Counts members of the restored database who were not members any more, or had a lower role. */
@@ -162,8 +148,8 @@ export async function readReplacedState(source: Source, since: number): Promise<
       [since, since],
     );
   return {
-    disabled: await pausedSince(source, "api_keys", "revoked_at is null and disabled_at", since),
-    suspended: await pausedSince(source, "tenants", "deleted_at is null and suspended_at", since),
+    disabled: await changedSince(source, "api_keys", "revoked_at is null and disabled_at", since),
+    suspended: await changedSince(source, "tenants", "deleted_at is null and suspended_at", since),
     confined: [
       ...(await confinedOf(source, "api_keys", "revoked_at")),
       ...(await confinedOf(source, "tenants", "deleted_at")),
@@ -171,13 +157,13 @@ export async function readReplacedState(source: Source, since: number): Promise<
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
     balances: await balancesSince(source, since),
-    deletedProjects: await deletedSince(source, "projects", since),
-    deletedTenants: await deletedSince(source, "tenants", since),
+    deletedProjects: await changedSince(source, "projects", "deleted_at", since),
+    deletedTenants: await changedSince(source, "tenants", "deleted_at", since),
     members: await readMembers(source),
   };
 }
 
-async function pausedSince(source: Source, kind: Paused["kind"], condition: string, since: number): Promise<Paused[]> {
+async function changedSince<K extends string>(source: Source, kind: K, condition: string, since: number) {
   const rows = await allIfKnown<{ id: string }>(source, `select id from ${kind} where ${condition} >= $1`, [since]);
   return rows.map(({ id }) => ({ id, kind }));
 }
@@ -209,55 +195,47 @@ async function confinedOf(source: Source, kind: Paused["kind"], ended: string): 
   return rows.map((row) => ({ ...row, kind }));
 }
 
-/** Counts records whose address list the restored database lacks, and returns those that it contains. */
-export async function findWidened(
+/** `lost`: how many records the restored database does not have as they were. `back`: those of them that it has. */
+type Undone<R> = { lost: number; back: R[] };
+
+/** Records whose address list the restored database does not have. */
+export function findWidened(source: Source, confined: readonly Confined[]): Promise<Undone<Confined>> {
+  const isSame = (one: Confined, now: Confined): boolean =>
+    now.allowed_cidrs === one.allowed_cidrs && now.ip_mode === one.ip_mode;
+  return findUndone(source, confined, "allowed_cidrs, ip_mode", isSame);
+}
+
+/** Records that the restored database does not have as revoked, disabled and so on. */
+export function findLostStops<R extends StoppedKey | Paused | Deleted>(
   source: Source,
-  confined: readonly Confined[],
-): Promise<{ narrowed: number; widened: Confined[] }> {
-  const widened: Confined[] = [];
-  let narrowed = 0;
-  for (const one of confined) {
-    const { id, kind, allowed_cidrs, ip_mode } = one;
-    const [row] = await source.all<{ id: string }>(`select id from ${kind} where id = $1`, [id]);
-    const same = `select id from ${kind} where id = $1 and allowed_cidrs = $2 and ip_mode = $3`;
-    const kept = await allIfKnown<{ id: string }>(source, same, [id, allowed_cidrs, ip_mode]);
-    if (kept.length > 0) continue;
-    narrowed++;
-    if (row) widened.push(one);
-  }
-  return { narrowed, widened };
+  stopped: readonly R[],
+  column: "revoked_at" | "quarantined_at" | "disabled_at" | "suspended_at" | "deleted_at",
+): Promise<Undone<R>> {
+  return findUndone(source, stopped, `${column} as at`, (_one, now: { at: number | null }) => now.at !== null);
 }
 
-/** Paused records that the restored database has, but not as paused. */
-export async function findResumed(source: Source, paused: readonly Paused[]): Promise<Paused[]> {
-  const resumed: Paused[] = [];
-  for (const one of paused) {
-    const [row] = await source.all<{ id: string }>(`select id from ${one.kind} where id = $1`, [one.id]);
-    if (row && !(await isPaused(source, one))) resumed.push(one);
-  }
-  return resumed;
-}
-
-async function isPaused(source: Source, { id, kind }: Paused): Promise<boolean> {
-  const column = kind === "tenants" ? "suspended_at" : "disabled_at";
-  const query = `select id from ${kind} where id = $1 and ${column} is not null`;
-  const found = await allIfKnown<{ id: string }>(source, query, [id]);
-  return found.length > 0;
-}
-
-/** Counts the keys that the restored database does not have as stopped, and lists those of them that it contains. */
-export async function findLostStops(
+async function findUndone<R extends { id: string; kind: string }, S>(
   source: Source,
-  stopped: readonly StoppedKey[],
-  column: "revoked_at" | "quarantined_at",
-): Promise<{ lost: number; revived: StoppedKey[] }> {
-  const revived: StoppedKey[] = [];
+  before: readonly R[],
+  columns: string,
+  isSame: (one: R, now: S) => boolean,
+): Promise<Undone<R>> {
+  const back: R[] = [];
   let lost = 0;
-  for (const { id, kind } of stopped) {
-    const [row] = await source.all<{ at: number | null }>(`select ${column} as at from ${kind} where id = $1`, [id]);
-    if (row && row.at !== null) continue;
-    lost++;
-    if (row) revived.push({ id, kind });
-  }
-  return { lost, revived };
+  for (const [kind, all] of Map.groupBy(before, (one) => one.kind))
+    for (const some of chunked(all, IDS_PER_QUERY)) {
+      const among = `from ${kind} where id in ${jsonList(source.kind, "$1", "text")}`;
+      const ids = [JSON.stringify(some.map(({ id }) => id))];
+      const found = await source.all<{ id: string }>(`select id ${among}`, ids);
+      const states = await allIfKnown<S & { id: string }>(source, `select id, ${columns} ${among}`, ids);
+      const has = new Set(found.map(({ id }) => id));
+      const kept = new Map(states.map((state) => [state.id, state]));
+      for (const one of some) {
+        const now = kept.get(one.id);
+        if (now && isSame(one, now)) continue;
+        lost++;
+        if (has.has(one.id)) back.push(one);
+      }
+    }
+  return { lost, back };
 }
