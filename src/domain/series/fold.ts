@@ -39,45 +39,53 @@ class JournalMoved extends Error {}
  * the rows of every other workspace were added.
  */
 export async function foldJournal(services: Services): Promise<void> {
-  const loop = new LoopShare();
-  const failed = new Map<string, unknown>();
-  let isolated = false;
+  const run: FoldRun = { services, loop: new LoopShare(), failed: new Map() };
+  const { failed } = run;
   for (let after = ""; ; ) {
     const batch = await nextBatch(services, after, failed);
     if (batch.rows.length === 0 && after === "") break;
     after = batch.last;
-    const rows = await decodeRows(batch.rows, failed, loop);
-    for (let done = 0; done < rows.length; ) {
-      if (services.shutdown.signal.aborted) return;
-      try {
-        const piece = await takePiece(rows.slice(done), isolated, loop);
-        await record(services, (tx) => fold(services, tx, { ...piece, loop }));
-        done += piece.ids.length;
-      } catch (error) {
-        if (error instanceof JournalMoved) return;
-        if (error instanceof Failure) throw error; // of the storage, whatever the rows are
-        if (isolated) {
-          const { workspace_id } = rows[done] as DecodedRow;
-          failed.set(workspace_id, error);
-          while (rows[done]?.workspace_id === workspace_id) done++;
-        }
-        isolated = true; // the same rows again, by workspace
-      }
-    }
+    if (!(await addRows(run, await decodeRows(batch.rows, run)))) return;
   }
   const [first] = failed;
   if (first)
     throw new Error(`${failed.size} workspaces have rows that cannot be added; ${first[0]}: ${String(first[1])}`);
 }
 
+/** `failed`: why rows of a workspace cannot be added. */
+type FoldRun = { services: Services; loop: LoopShare; failed: Map<string, unknown> };
+
+/** Rows that fail are added workspace by workspace, without the one that fails. Returns whether the job continues. */
+async function addRows(run: FoldRun, rows: readonly DecodedRow[]): Promise<boolean> {
+  const { services, loop, failed } = run;
+  for (let left = rows; left.length > 0; ) {
+    if (services.shutdown.signal.aborted) return false;
+    try {
+      const piece = await takePiece(left, loop);
+      await record(services, (tx) => addPiece(services, tx, piece, loop));
+      left = left.slice(piece.ids.length);
+    } catch (error) {
+      if (error instanceof JournalMoved) return false;
+      if (error instanceof Failure) throw error; // of the storage, whatever the rows are
+      const workspaces = Map.groupBy(left, ({ workspace_id }) => workspace_id);
+      for (const [workspace_id, own] of workspaces) {
+        if (workspaces.size === 1) failed.set(workspace_id, error);
+        else if (!(await addRows(run, own))) return false;
+      }
+      return true;
+    }
+  }
+  return true;
+}
+
 type Piece = { ids: string[]; sums: JournalSums };
 
 /** The first rows, as many as one transaction adds. */
-async function takePiece(rows: readonly DecodedRow[], isolated: boolean, loop: LoopShare): Promise<Piece> {
+async function takePiece(rows: readonly DecodedRow[], loop: LoopShare): Promise<Piece> {
   const piece: Piece = { ids: [], sums: new JournalSums() };
   const { ids, sums } = piece;
   for (const [i, row] of rows.entries()) {
-    if (sums.rollups >= ROLLUPS_MAX || (isolated && row.workspace_id !== rows[0]?.workspace_id)) break;
+    if (sums.rollups >= ROLLUPS_MAX) break;
     // A shard that is begun in one transaction and ended in the next one has its rollups written twice.
     if (sums.rollups > ROLLUPS_MAX / 2 && compareShards(rows[i - 1], row) !== 0) break;
     sums.add(row.workspace_id, row.data);
@@ -87,21 +95,21 @@ async function takePiece(rows: readonly DecodedRow[], isolated: boolean, loop: L
   return piece;
 }
 
-type FoldBatch = { rows: UsageJournalRow[]; last: string };
+type Batch = { rows: UsageJournalRow[]; last: string };
 
 /** Rows of the workspaces behind `after`, a share of each: one that reports much does not delay the others. */
 async function nextBatch(
   { store: { read } }: Services,
   after: string,
   skipped: ReadonlyMap<string, unknown>,
-): Promise<FoldBatch> {
+): Promise<Batch> {
   const workspaces: string[] = [];
   for (let id: string | undefined = after; id !== undefined && workspaces.length < WORKSPACES_MAX; ) {
     id = (await nextJournalWorkspace.first(read, { after: id }))?.id;
     if (id !== undefined && !skipped.has(id)) workspaces.push(id);
   }
   const share = Math.ceil(JOURNAL_ROWS_MAX / Math.max(1, workspaces.length));
-  const batch: FoldBatch = { rows: [], last: "" };
+  const batch: Batch = { rows: [], last: "" };
   let bytes = 0;
   for (const workspace_id of workspaces) {
     // Sizes first, because together the rows may not fit into memory.
@@ -122,11 +130,7 @@ async function nextBatch(
 type DecodedRow = Omit<UsageJournalRow, "data"> & { data: JournalData };
 
 /** By workspace and shard: neighbours change the same rollups. bench: ingest/series */
-async function decodeRows(
-  rows: readonly UsageJournalRow[],
-  failed: Map<string, unknown>,
-  loop: LoopShare,
-): Promise<DecodedRow[]> {
+async function decodeRows(rows: readonly UsageJournalRow[], { failed, loop }: FoldRun): Promise<DecodedRow[]> {
   const decoded: DecodedRow[] = [];
   for (const row of rows) {
     try {
@@ -152,9 +156,7 @@ function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): nu
   return (a.data.shard ?? 0) - (b.data.shard ?? 0);
 }
 
-type Fold = Piece & { loop: LoopShare };
-
-async function fold(services: Services, tx: Tx, { ids, sums, loop }: Fold): Promise<void> {
+async function addPiece(services: Services, tx: Tx, { ids, sums }: Piece, loop: LoopShare): Promise<void> {
   await lockRollups.run(tx, { at: String(services.clock.now()) });
   if ((await deleteJournal(tx, ids)) !== ids.length) throw new JournalMoved();
   const caps = new Caps(services, tx);
