@@ -7,7 +7,6 @@ import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
 import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
 import {
   Decision,
-  decide,
   type KeyEntry,
   type Policy,
   type PolicyDelta,
@@ -83,8 +82,8 @@ export function loadPolicy(...pages: unknown[]): Policy {
   return loader.finish();
 }
 
-/** decide() at NOW. */
+/** Decision.decide() at NOW. */
 export function judgeKey(policy: Policy | null, key: string, required: string[] = [], env: Env | null = null) {
-  const into = new Decision();
-  return { outcome: decide(into, policy, policy?.formats ?? OWN_FORMATS, env, key, 0, required, () => NOW), into };
+  const into = new Decision(env, () => NOW);
+  return { outcome: into.decide(policy, policy?.formats ?? OWN_FORMATS, key, 0, required), into };
 }

@@ -6,7 +6,7 @@ import type { KeyFormats } from "../kernel/crypto/key-digest.ts";
 import { KEY_ID, TENANT } from "../kernel/policy/key-table.ts";
 import type { RateLimitState } from "../kernel/ratelimit/headers.ts";
 import type { RateLimit } from "../kernel/ratelimit/rule.ts";
-import { type AddressSource, Decision, decide, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
+import { type AddressSource, Decision, NO_SCOPES, type Outcome, type Policy } from "../kernel/policy/policy.ts";
 import { wordsToUuid } from "../kernel/crypto/word-codec.ts";
 import { type Context, DENIED, type Denied, type Subject, type Verdict } from "./context.ts";
 import type { PolicyState } from "./feed/policy-state.ts";
@@ -41,11 +41,10 @@ export class Verifier {
   outside: OutsideNetworks | null = null;
   readonly #state: PolicyState;
   readonly #settings: Settings;
-  readonly #now: () => number;
   readonly #log: Log;
   readonly #logEnabled: boolean;
   readonly #resources: Record<Env, unknown>;
-  readonly #decision = new Decision();
+  readonly #decision: Decision;
   #isTypeLogged = false;
   #isAddressLogged = false;
 
@@ -59,7 +58,7 @@ export class Verifier {
   ) {
     this.#state = state;
     this.#settings = settings;
-    this.#now = ports.now;
+    this.#decision = new Decision(settings.env, ports.now);
     this.#log = log;
     this.#logEnabled = logEnabled;
     this.#resources = resources;
@@ -84,8 +83,7 @@ export class Verifier {
   ): Verdict {
     const decision = this.#decision;
     const policy = this.#state.current();
-    const { env } = this.#settings;
-    let outcome = decide(decision, policy, this.formats, env, text, offset, required, this.#now, address);
+    let outcome = decision.decide(policy, this.formats, text, offset, required, address);
     if (anyOf.length > 0) outcome = this.#requireOneOf(outcome, anyOf);
     this.rules = NO_RULES;
     this.isMetered = false;
@@ -162,8 +160,7 @@ export class Verifier {
   #failOpen(text: string, offset: number, address: AddressSource): Verdict {
     const old = this.#state.policy;
     if (old === null) return this.#unverified(text, offset);
-    const { env } = this.#settings;
-    const outcome = decide(this.#decision, old, old.formats, env, text, offset, [], this.#now, address);
+    const outcome = this.#decision.decide(old, old.formats, text, offset, [], address);
     if (this.#decision.outside) this.outside = outsideOf(this.#decision, outcome);
     return outcome === "valid" ? this.#unverified(text, offset) : (REFUSED[outcome] ?? DENIED.invalid_key);
   }

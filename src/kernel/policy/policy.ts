@@ -1,5 +1,5 @@
-// A project's policy in memory, and the one function that judges a key: `decide`. Deny is the default: every return but
-// the last is a refusal, and "no_policy" is an outcome that the caller has to handle.
+// A project's policy in memory, and the one function that judges a key: `Decision.decide`. Deny is the default: every
+// return but the last is a refusal, and "no_policy" is an outcome that the caller has to handle.
 // Caution: `Decision` is reused between calls; read it before anything awaits.
 
 import { BoundedMap } from "../bounded-map.ts";
@@ -204,7 +204,10 @@ function grants(scopes: readonly string[], rows: readonly RuleRow[]): Grants {
 type Refusal = "expired" | "tenant_suspended" | "key_disabled" | "ip_not_allowed" | "insufficient_scope";
 export type Outcome = "valid" | "malformed" | "other_env" | "no_policy" | "unknown" | Refusal;
 
-/** Output of `decide` besides the outcome. */
+/** The client's address, or how to find it: only a key with a list of networks needs it. */
+export type AddressSource = string | null | (() => string | null);
+
+/** Judges keys, and holds what it found besides the outcome. No object is allocated for a request. */
 export class Decision {
   test = false;
   /** The row's offset in the policy's table; only after `valid` and a `Refusal`. */
@@ -217,63 +220,64 @@ export class Decision {
   outside = false;
   /** The client's address; only if `outside`. */
   address: string | null = null;
+  readonly #only: Env | null;
+  readonly #now: () => number;
+
+  /** `only`: the environment whose keys are admitted; null: either. */
+  constructor(only: Env | null, now: () => number) {
+    this.#only = only;
+    this.#now = now;
+  }
 
   get env(): Env {
     return this.test ? "test" : "live";
   }
-}
 
-/** The client's address, or how to find it: only a key with a list of networks needs it. */
-export type AddressSource = string | null | (() => string | null);
+  /**
+   * Judges the key in `text` from `offset` to its end. `formats` are the policy's, or what is known of them without a
+   * policy. Reads the clock only for a key that expires: it costs as much as the lookup. bench: verify/floor-1e5
+   */
+  decide(
+    policy: Policy | null,
+    formats: KeyFormats,
+    text: string,
+    offset: number,
+    required: readonly string[],
+    address: AddressSource = null,
+  ): Outcome {
+    this.outside = false;
+    const kind = digestApiKey(text, offset, formats);
+    if (kind === NOT_A_KEY) return "malformed";
+    const test = kind === TEST_KEY;
+    this.test = test;
+    if (this.#only !== null && (this.#only === "test") !== test) return "other_env";
+    if (policy === null) return "no_policy";
+    const { words, times } = policy.keys;
+    const at = policy.keys.find(DIGEST);
+    if (at < 0) return "unknown";
+    const profile = policy.profiles.value(words[at + PROFILE] as number);
+    // The hash covers the environment, so a row that contradicts it comes from a broken feed.
+    if (profile.test !== test) return "unknown";
+    this.row = at;
+    this.expiry = times[(at + EXPIRY) >> 1] as number;
+    this.profile = profile;
+    if (this.expiry !== Number.POSITIVE_INFINITY && !(this.#now() < this.expiry)) return "expired";
+    if (profile.disabled !== null) return profile.disabled === "tenant" ? "tenant_suspended" : "key_disabled";
+    if (profile.addresses !== null && !this.#mayUse(profile, address)) return "ip_not_allowed";
+    for (let i = 0; i < required.length; i++)
+      if (!profile.scopes.has(required[i] as string)) return this.#denyForScopes(required);
+    return "valid";
+  }
 
-/**
- * Judges the key in `text` from `offset` to its end, for an environment (null = either). `formats` are the policy's, or
- * what is known of them without a policy. Reads the clock only for a key that expires: it costs as much as the lookup.
- */
-// oxlint-disable-next-line max-params -- no object is allocated for a request. bench: verify/floor-1e5
-export function decide(
-  into: Decision,
-  policy: Policy | null,
-  formats: KeyFormats,
-  env: Env | null,
-  text: string,
-  offset: number,
-  required: readonly string[],
-  now: () => number,
-  address: AddressSource = null,
-): Outcome {
-  into.outside = false;
-  const kind = digestApiKey(text, offset, formats);
-  if (kind === NOT_A_KEY) return "malformed";
-  const test = kind === TEST_KEY;
-  into.test = test;
-  if (env !== null && (env === "test") !== test) return "other_env";
-  if (policy === null) return "no_policy";
-  const { words, times } = policy.keys;
-  const at = policy.keys.find(DIGEST);
-  if (at < 0) return "unknown";
-  const profile = policy.profiles.value(words[at + PROFILE] as number);
-  // The hash covers the environment, so a row that contradicts it comes from a broken feed.
-  if (profile.test !== test) return "unknown";
-  into.row = at;
-  into.expiry = times[(at + EXPIRY) >> 1] as number;
-  into.profile = profile;
-  if (into.expiry !== Number.POSITIVE_INFINITY && !(now() < into.expiry)) return "expired";
-  if (profile.disabled !== null) return profile.disabled === "tenant" ? "tenant_suspended" : "key_disabled";
-  if (profile.addresses !== null && !mayUse(into, profile, address)) return "ip_not_allowed";
-  for (let i = 0; i < required.length; i++)
-    if (!profile.scopes.has(required[i] as string)) return denyForScopes(into, required);
-  return "valid";
-}
+  #mayUse({ addresses, isEnforced }: Profile, address: AddressSource): boolean {
+    const from: unknown = typeof address === "function" ? address() : address;
+    this.address = typeof from === "string" ? from : null;
+    this.outside = this.address === null || addresses?.includes(this.address) !== true;
+    return !this.outside || !isEnforced;
+  }
 
-function mayUse(into: Decision, { addresses, isEnforced }: Profile, address: AddressSource): boolean {
-  const from: unknown = typeof address === "function" ? address() : address;
-  into.address = typeof from === "string" ? from : null;
-  into.outside = into.address === null || addresses?.includes(into.address) !== true;
-  return !into.outside || !isEnforced;
-}
-
-function denyForScopes(into: Decision, required: readonly string[]): Outcome {
-  into.missing = required.filter((scope) => !into.profile.scopes.has(scope));
-  return "insufficient_scope";
+  #denyForScopes(required: readonly string[]): Outcome {
+    this.missing = required.filter((scope) => !this.profile.scopes.has(scope));
+    return "insufficient_scope";
+  }
 }

@@ -1,8 +1,8 @@
-// decide(): admits exactly the keys that a policy allows, and names the reason of every refusal.
+// Decision.decide(): admits exactly the keys that a policy allows, and names the reason of every refusal.
 
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { Decision, decide } from "../../../src/kernel/policy/policy.ts";
+import { Decision } from "../../../src/kernel/policy/policy.ts";
 import { judgeKey, keyEntry, loadPolicy, mintKey, NOW, policySnapshot } from "../../../harness/sdk/policy-fixtures.ts";
 
 describe("decide", () => {
@@ -55,8 +55,8 @@ describe("decide", () => {
       fc.property(times, (expiry) => {
         const loaded = loadPolicy(policySnapshot([keyEntry(key, { expires_at: new Date(expiry).toISOString() })]));
         const at = (now: number) => {
-          const into = new Decision();
-          return [decide(into, loaded, loaded.formats, null, key, 0, [], () => now), into.expiry];
+          const into = new Decision(null, () => now);
+          return [into.decide(loaded, loaded.formats, key, 0, []), into.expiry];
         };
         expect(at(expiry - 1)).toEqual(["valid", expiry]);
         expect(at(expiry)[0]).toBe("expired");
