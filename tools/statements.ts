@@ -18,7 +18,7 @@ import { filterAuditRows, lastExamined, listAuditRows } from "../src/store/queri
 import * as cascades from "../src/store/queries/cascades.ts";
 import { addMissingCells, cellUpsert, nextExcess } from "../src/store/queries/idempotency-claim-counts.ts";
 import { findKnownKeys, findOwnedIds } from "../src/store/queries/ingest.ts";
-import { addKeyNetworks, countNetworks, storedNetworks } from "../src/store/queries/key-networks.ts";
+import { countNetworks, keyNetworkUpsert, storedNetworks } from "../src/store/queries/key-networks.ts";
 import { lastUsesOf, lastUseUpsert } from "../src/store/queries/last-uses.ts";
 import { deleteNotices, insertNotices, noticesOf } from "../src/store/queries/key-notices.ts";
 import { keyUses, telemetryDayUpsert } from "../src/store/queries/idle-keys.ts";
@@ -133,7 +133,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   addMissingCells: (on) => [addMissingCells(on)],
   nextExcess: (on) => [on.all(nextExcess(on, { workspace_id, env: "live" }))],
   findKnownKeys: (on) => [findKnownKeys(on, workspace_id, ["k"])],
-  addKeyNetworks: (on) => [addKeyNetworks(on, [keyNetwork])],
+  keyNetworkUpsert: (on) => [keyNetworkUpsert.write(on, [keyNetwork])],
   lastUseUpsert: (on) => [lastUseUpsert.write(on, [keyLastUse])],
   lastUsesOf: (on) => [lastUsesOf(on, "w", ["k"])],
   storedNetworks: (on) => [storedNetworks(on, [])],

@@ -4,10 +4,11 @@ import { utcDay } from "../../kernel/durations.ts";
 import { isShownNetwork } from "../../kernel/network/cidr.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { forPieces, LoopShare } from "../../platform/event-loop.ts";
+import { SummedRows } from "../../store/engine/additive-upsert.ts";
 import type { KnownKey } from "../../store/queries/ingest.ts";
 import {
-  addKeyNetworks,
   countNetworks,
+  keyNetworkUpsert,
   networksOfKey,
   reapKeyNetworks as reapRows,
   storedNetworks,
@@ -44,28 +45,19 @@ export function isFromOutside({ denial_reason, would_deny }: NetworkEvent): bool
 
 /** The sums of one batch. */
 export class NetworkSums {
-  readonly #rows = new Map<string, KeyNetworkRow>();
+  readonly #sums = new SummedRows(keyNetworkUpsert);
 
   add(workspace_id: string, { id: key_id }: KnownKey, event: NetworkEvent, at: number, weight: number): void {
     const network = typeof event.network === "string" && isShownNetwork(event.network) ? event.network : UNKNOWN;
     const outcome = event.denial_reason === REFUSED ? "refused" : "would_refuse";
     const day = utcDay(at);
     const sum = { key_id, day, network, outcome, workspace_id, requests: weight } as const;
-    addTo(this.#rows, { ...sum, first_seen_at: at, last_seen_at: at });
+    this.#sums.add([{ ...sum, first_seen_at: at, last_seen_at: at }]);
   }
 
   get rows(): KeyNetworkRow[] {
-    return [...this.#rows.values()];
+    return this.#sums.rows;
   }
-}
-
-function addTo(rows: Map<string, KeyNetworkRow>, row: KeyNetworkRow): void {
-  const id = `${row.key_id} ${row.day} ${row.network} ${row.outcome}`;
-  const before = rows.get(id);
-  if (!before) return void rows.set(id, row);
-  before.requests += row.requests;
-  before.first_seen_at = Math.min(before.first_seen_at, row.first_seen_at);
-  before.last_seen_at = Math.max(before.last_seen_at, row.last_seen_at);
 }
 
 /**
@@ -78,7 +70,7 @@ export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Prom
   const known = await readStored(tx, [...named.values()]);
   const added = [...named].filter(([name]) => !known.has(name)).map(([, row]) => row);
   const room = await readRoom(tx, added);
-  const bounded = new Map<string, KeyNetworkRow>();
+  const bounded = new SummedRows(keyNetworkUpsert);
   const loop = new LoopShare();
   for (const row of rows) {
     const [name, day] = [nameOf(row), dayOf(row)];
@@ -88,12 +80,10 @@ export async function saveNetworks(tx: Tx, rows: readonly KeyNetworkRow[]): Prom
       known.add(name);
       room.set(day, left - 1);
     }
-    addTo(bounded, { ...row, network: isKnown || left > 0 ? row.network : OTHER });
+    bounded.add([{ ...row, network: isKnown || left > 0 ? row.network : OTHER }]);
     await loop.yieldIfDue();
   }
-  // In key order, so that two processes with the same rows cannot deadlock.
-  const inOrder = [...bounded.keys()].toSorted().map((id) => bounded.get(id) as KeyNetworkRow);
-  await addKeyNetworks(tx, inOrder);
+  await bounded.write(tx);
 }
 
 const dayOf = ({ key_id, day }: KeyDay): string => `${key_id} ${day}`;

@@ -2,11 +2,11 @@
 // revocations.
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { bulkInsert } from "../engine/bulk-insert.ts";
+import { additiveUpsert } from "../engine/additive-upsert.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { columns, compileQuery, statement } from "../engine/statement.ts";
-import type { AdditiveUpsert, Reader } from "../engine/tx.ts";
-import type { ApiKeyRow, TelemetryDayRow } from "../schema/tables.ts";
+import type { Reader } from "../engine/tx.ts";
+import type { ApiKeyRow } from "../schema/tables.ts";
 import type { IdleRevocationRow } from "../schema/tables-machine.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
 import { isUnexpired, notRevoked, workingSuccessor } from "./keys.ts";
@@ -97,24 +97,12 @@ export const telemetryDays = statement<{ project_id: string; env: Env; from: num
     .where("day", ">=", p.from),
 );
 
-const writeTelemetryDays = bulkInsert<TelemetryDayRow>(["project_id", "env", "day", "last_at", "sampled"], (db, rows) =>
-  db
-    .insertInto("telemetry_days")
-    .values(rows)
-    .onConflict((oc) =>
-      oc.columns(["project_id", "env", "day"]).doUpdateSet({
-        last_at: sql<number>`case when excluded.last_at > telemetry_days.last_at then excluded.last_at else telemetry_days.last_at end`,
-        sampled: sql<number>`case when excluded.sampled > telemetry_days.sampled then excluded.sampled else telemetry_days.sampled end`,
-      }),
-    ),
-);
-
 /** Not sums, but merged alike: the newest time, and whether any batch was sampled. */
-export const telemetryDayUpsert: AdditiveUpsert<TelemetryDayRow> = {
+export const telemetryDayUpsert = additiveUpsert("telemetry_days", {
   keyOf: ({ project_id, env, day }) => `${project_id} ${env} ${day}`,
-  plus: (a, b) => ({ ...a, last_at: Math.max(a.last_at, b.last_at), sampled: Math.max(a.sampled, b.sampled) }),
-  write: writeTelemetryDays,
-};
+  key: ["project_id", "env", "day"],
+  max: ["last_at", "sampled"],
+});
 
 export const reapTelemetryDays = deleteWhere("telemetry_days", ["project_id", "env", "day"], "day", "<");
 

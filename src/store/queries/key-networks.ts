@@ -1,26 +1,20 @@
 // Requests from outside a key's networks, by UTC day and by the network that they came from.
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
-import { bulkInsert } from "../engine/bulk-insert.ts";
+import { additiveUpsert } from "../engine/additive-upsert.ts";
 import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { KeyNetworkRow } from "../schema/tables.ts";
 
-export const addKeyNetworks = bulkInsert<KeyNetworkRow>(
-  ["key_id", "day", "network", "outcome", "workspace_id", "requests", "first_seen_at", "last_seen_at"],
-  (db, rows) =>
-    db
-      .insertInto("key_networks")
-      .values(rows)
-      .onConflict((oc) =>
-        oc.columns(["key_id", "day", "network", "outcome"]).doUpdateSet({
-          requests: sql<number>`key_networks.requests + excluded.requests`,
-          first_seen_at: sql<number>`case when excluded.first_seen_at < key_networks.first_seen_at then excluded.first_seen_at else key_networks.first_seen_at end`,
-          last_seen_at: sql<number>`case when excluded.last_seen_at > key_networks.last_seen_at then excluded.last_seen_at else key_networks.last_seen_at end`,
-        }),
-      ),
-);
+export const keyNetworkUpsert = additiveUpsert("key_networks", {
+  keyOf: ({ key_id, day, network, outcome }) => `${key_id} ${day} ${network} ${outcome}`,
+  key: ["key_id", "day", "network", "outcome"],
+  kept: ["workspace_id"],
+  sum: ["requests"],
+  min: ["first_seen_at"],
+  max: ["last_seen_at"],
+});
 
 export type NetworkName = Pick<KeyNetworkRow, "key_id" | "day" | "network">;
 export type KeyDay = Pick<KeyNetworkRow, "key_id" | "day">;

@@ -3,57 +3,28 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { bulkInsert } from "../engine/bulk-insert.ts";
+import { additiveUpsert } from "../engine/additive-upsert.ts";
 import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import { compileQuery, statement } from "../engine/statement.ts";
-import type { AdditiveUpsert, Reader, Tx } from "../engine/tx.ts";
-import type { UsageDayRow, UsageTenantMonthRow } from "../schema/tables.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
+import type { UsageTenantMonthRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 
-const writeDays = bulkInsert<UsageDayRow>(["workspace_id", "key_id", "day", "requests", "errors"], (db, rows) =>
-  db
-    .insertInto("usage_days")
-    .values(rows)
-    .onConflict((oc) =>
-      oc.columns(["key_id", "day"]).doUpdateSet({
-        requests: sql<number>`usage_days.requests + excluded.requests`,
-        errors: sql<number>`usage_days.errors + excluded.errors`,
-      }),
-    ),
-);
-
-const writeTenantMonths = bulkInsert<UsageTenantMonthRow>(
-  ["workspace_id", "month", "env", "tenant_id", "project_id", "requests", "first_seen_at", "last_seen_at"],
-  (db, rows) =>
-    db
-      .insertInto("usage_tenant_months")
-      .values(rows)
-      .onConflict((oc) =>
-        oc.columns(["workspace_id", "month", "env", "tenant_id", "project_id"]).doUpdateSet({
-          requests: sql<number>`usage_tenant_months.requests + excluded.requests`,
-          first_seen_at: sql<number>`case when excluded.first_seen_at < usage_tenant_months.first_seen_at then excluded.first_seen_at else usage_tenant_months.first_seen_at end`,
-          last_seen_at: sql<number>`case when excluded.last_seen_at > usage_tenant_months.last_seen_at then excluded.last_seen_at else usage_tenant_months.last_seen_at end`,
-        }),
-      ),
-);
-
-export const usageDayUpsert: AdditiveUpsert<UsageDayRow> = {
+export const usageDayUpsert = additiveUpsert("usage_days", {
   keyOf: ({ key_id, day }) => `${key_id} ${day}`,
-  plus: (a, b) => ({ ...a, requests: a.requests + b.requests, errors: a.errors + b.errors }),
-  write: writeDays,
-};
+  key: ["key_id", "day"],
+  kept: ["workspace_id"],
+  sum: ["requests", "errors"],
+});
 
-export const tenantMonthUpsert: AdditiveUpsert<UsageTenantMonthRow> = {
+export const tenantMonthUpsert = additiveUpsert("usage_tenant_months", {
   keyOf: ({ workspace_id, month, env, tenant_id, project_id }) =>
     `${workspace_id} ${month} ${env} ${tenant_id} ${project_id}`,
-  plus: (a, b) => ({
-    ...a,
-    requests: a.requests + b.requests,
-    first_seen_at: Math.min(a.first_seen_at, b.first_seen_at),
-    last_seen_at: Math.max(a.last_seen_at, b.last_seen_at),
-  }),
-  write: writeTenantMonths,
-};
+  key: ["workspace_id", "month", "env", "tenant_id", "project_id"],
+  sum: ["requests"],
+  min: ["first_seen_at"],
+  max: ["last_seen_at"],
+});
 
 /**
  * Raises the last use of keys; an earlier one changes nothing. One statement: a batch may name thousands of keys. They
