@@ -99,7 +99,6 @@ const SHORT_LIVED = [
   "src/domain/ingest/events.ts",
   "src/domain/ingest/parse.ts",
   "src/domain/nodes/shared-reads.ts",
-  "src/domain/usage/key-networks.ts",
   "src/domain/usage/last-use.ts",
   "src/domain/series/batch.ts",
   "src/domain/series/journal.ts",

@@ -8,7 +8,7 @@ import type { AdditiveUpsert, Runner } from "./tx.ts";
 type Names<R> = readonly (keyof R & string)[];
 
 /** How rows with the same key become one. The stored row keeps the columns `kept`. */
-type MergeRules<R> = { keyOf(row: R): string; key: Names<R>; kept?: Names<R> } & Partial<
+type MergeRules<R> = { keyOf: (row: R) => string; key: Names<R>; kept?: Names<R> } & Partial<
   Record<"sum" | "min" | "max", Names<R>>
 >;
 
@@ -25,8 +25,8 @@ export function additiveUpsert<T extends keyof Tables>(table: T, rules: MergeRul
   const write = bulkInsert<Record<string, number>>([...key, ...kept, ...sum, ...min, ...max], (db, rows) =>
     db
       .insertInto(table as "usage_days")
-      .values(rows as never)
-      .onConflict((oc) => oc.columns(key as never).doUpdateSet(merged as never)),
+      .values(rows as never[])
+      .onConflict((oc) => oc.columns(key as never).doUpdateSet(merged)),
   );
   const plus = (a: Record<string, number>, b: Record<string, number>): Record<string, number> => {
     const row = { ...a };

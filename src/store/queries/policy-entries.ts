@@ -23,15 +23,15 @@ export type ChunkParams = PolicySelection & { after: string; limit: number; expi
 export type ChangesParams = PolicySelection & { since: number; upTo: number; limit: number };
 
 type Spelling = {
-  limit(place: string): string;
+  limit: (place: string) => string;
   /** Texts as one. */
-  joined(texts: readonly string[]): string;
-  bytes(text: string): string;
+  joined: (texts: readonly string[]) => string;
+  bytes: (text: string) => string;
   /** The entries of a chunk, with commas between them. */
   entries: string;
   /** What `entries` needs of a key. */
   order: string;
-  isAmong(column: string, json: string): string;
+  isAmong: (column: string, json: string) => string;
   /** The scopes of a key that its plan contains. */
   scopesCut: string;
   /** JSON. */
@@ -152,18 +152,22 @@ function fieldsFor({ caps, tenantRules }: PolicySelection): string[] {
 const REASON = `case when k.revoked_at is not null then coalesce(k.revoked_cause, 'revoked')
   when ${SUSPENDED} then 'tenant_suspended' when k.disabled_at is not null then 'disabled' else 'unsupported' end`;
 
-const IDENTITY = [
-  ...["k.id", `'","tenant_id":"'`, "k.tenant_id", `'","env":"'`, "k.env"],
-  ...[`'","lookup_hash":"'`, "k.lookup_hash", `'","display_prefix":"'`, "k.display_prefix"],
-];
+const NAMES = ["tenant_id", "env", "lookup_hash", "display_prefix"];
+const IDENTITY = ["k.id", ...NAMES.flatMap((name) => [`'","${name}":"'`, `k.${name}`])];
 
 /** An entry after its identity, for nodes with these capabilities. */
 function rulesFor(dialect: Dialect, selection: PolicySelection, bind: Bind): string[] {
   const { scopesCut, expiresAt } = spellings[dialect];
   const { tenantRules, defaults } = selection;
   return [
-    ...[`'","scopes":'`, scopesWithin(tenantRules, scopesCut), `',"expires_at":'`, expiresAt],
-    ...[`',"rate_limits":'`, rateLimits(tenantRules, bind(defaults)), ...fieldsFor(selection), "'}'"],
+    `'","scopes":'`,
+    scopesWithin(tenantRules, scopesCut),
+    `',"expires_at":'`,
+    expiresAt,
+    `',"rate_limits":'`,
+    rateLimits(tenantRules, bind(defaults)),
+    ...fieldsFor(selection),
+    "'}'",
   ];
 }
 

@@ -200,7 +200,7 @@ type Undone<R> = { lost: number; back: R[] };
 
 /** Records whose address list the restored database does not have. */
 export function findWidened(source: Source, confined: readonly Confined[]): Promise<Undone<Confined>> {
-  const isSame = (one: Confined, now: Confined): boolean =>
+  const isSame = (one: Confined, now: State): boolean =>
     now.allowed_cidrs === one.allowed_cidrs && now.ip_mode === one.ip_mode;
   return findUndone(source, confined, "allowed_cidrs, ip_mode", isSame);
 }
@@ -211,14 +211,17 @@ export function findLostStops<R extends StoppedKey | Paused | Deleted>(
   stopped: readonly R[],
   column: "revoked_at" | "quarantined_at" | "disabled_at" | "suspended_at" | "deleted_at",
 ): Promise<Undone<R>> {
-  return findUndone(source, stopped, `${column} as at`, (_one, now: { at: number | null }) => now.at !== null);
+  return findUndone(source, stopped, `${column} as at`, (_one, { at }) => at !== null);
 }
 
-async function findUndone<R extends { id: string; kind: string }, S>(
+/** The columns of a record that are compared. */
+type State = Partial<Pick<Confined, "allowed_cidrs" | "ip_mode">> & { at?: number | null };
+
+async function findUndone<R extends { id: string; kind: string }>(
   source: Source,
   before: readonly R[],
   columns: string,
-  isSame: (one: R, now: S) => boolean,
+  isSame: (one: R, now: State) => boolean,
 ): Promise<Undone<R>> {
   const back: R[] = [];
   let lost = 0;
@@ -227,7 +230,7 @@ async function findUndone<R extends { id: string; kind: string }, S>(
       const among = `from ${kind} where id in ${jsonList(source.kind, "$1", "text")}`;
       const ids = [JSON.stringify(some.map(({ id }) => id))];
       const found = await source.all<{ id: string }>(`select id ${among}`, ids);
-      const states = await allIfKnown<S & { id: string }>(source, `select id, ${columns} ${among}`, ids);
+      const states = await allIfKnown<State & { id: string }>(source, `select id, ${columns} ${among}`, ids);
       const has = new Set(found.map(({ id }) => id));
       const kept = new Map(states.map((state) => [state.id, state]));
       for (const one of some) {
