@@ -98,15 +98,24 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     );
     await button(page, "Remove https://app.example.com").click();
     const origins = page.getByRole("list", { name: "Origins" });
-    await origins.getByRole("alert").getByText("Not now.").waitFor();
+    const remove = page.getByRole("dialog", { name: "Remove origin" });
+    await remove.getByText("https://app.example.com").waitFor();
+    await remove.getByText("in live and in test").waitFor();
+    await button(page, "Remove origin").click();
+    await remove.getByRole("alert").getByText("Not now.").waitFor();
+    await expectAccessible(page);
+    await button(page, "Cancel").click();
     await page.unroute("**/v1/workspace");
-    // Two changes at once: the second is based on what the first left, and what is being typed stays.
+    // A change is based on what the one before left, and what is being typed stays.
     await page.getByLabel("Origin", { exact: true }).fill("https://b.example.com");
     await button(page, "Add origin").click();
     await origins.getByText("https://b.example.com").waitFor();
     await page.getByLabel("Origin", { exact: true }).fill("https://c.example.com");
-    await button(page, "Remove https://app.example.com").click();
-    await button(page, "Remove https://b.example.com").click();
+    for (const origin of ["app", "b"]) {
+      await button(page, `Remove https://${origin}.example.com`).click();
+      await button(page, "Remove origin").click();
+      await remove.waitFor({ state: "detached" });
+    }
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
     await expect.poll(() => page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
     // A refusal to leave leaves the switch where it was.

@@ -4,10 +4,10 @@ import { call } from "../api/call.ts";
 import { oneAtATime } from "../api/serialize.ts";
 import { Problem, toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
-import { ActionButton } from "../forms/action.tsx";
+import { Confirm } from "../forms/confirm.tsx";
 import { TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
-import { roleReason } from "../components/button.tsx";
+import { Button, roleReason } from "../components/button.tsx";
 import { Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Snippet } from "../components/snippet.tsx";
@@ -49,14 +49,29 @@ function AddOrigin() {
   );
 }
 
+function RemoveOrigin({ origin, onClose }: { origin: string; onClose: () => void }) {
+  const send = async (): Promise<void> => {
+    await save((origins) => origins.filter((one) => one !== origin), "Origin removed.");
+    onClose();
+  };
+  return (
+    <Confirm title="Remove origin" submit="Remove origin" send={send} onClose={onClose} env="both">
+      <p>
+        Customers on <code>{origin}</code> lose the portal at once, in live and in test.
+      </p>
+    </Confirm>
+  );
+}
+
 function Origin({ origin }: { origin: string }) {
-  const remove = () => save((origins) => origins.filter((one) => one !== origin), "Origin removed.");
+  const [removing, setRemoving] = useState(false);
   return (
     <li>
       <code>{origin}</code>
-      <ActionButton kind="quiet" needs="admin" label={`Remove ${origin}`} send={remove}>
+      <Button kind="quiet" needs="admin" label={`Remove ${origin}`} onClick={() => setRemoving(true)}>
         Remove
-      </ActionButton>
+      </Button>
+      {removing && <RemoveOrigin origin={origin} onClose={() => setRemoving(false)} />}
     </li>
   );
 }
@@ -65,7 +80,7 @@ export function Origins() {
   const read = useRead("GET /v1/workspace", {});
   return (
     <Panel title="Origins">
-      <p>Pages of these origins may show the portal. Scheme, host and port; no path.</p>
+      <p>Pages of these origins may show the portal, in live and in test. Scheme, host and port; no path.</p>
       <Loaded read={read} rows={2}>
         {({ embed_origins }) => (
           <>
