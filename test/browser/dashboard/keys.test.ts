@@ -165,6 +165,8 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.getByText(/^It was rotated: its successor works, and this key stops on /).waitFor();
     await g.show("keys");
     await page.getByRole("row", { name: /Being replaced/ }).waitFor();
+    const heights = "[...document.querySelectorAll('tbody tr')].map((row) => row.offsetHeight)";
+    await expect.poll(async () => new Set(await page.evaluate<number[]>(heights)).size).toBe(1);
     await g.show("keys?state=expiring"); // without its successor
     await page.getByRole("row", { name: /Being replaced/ }).waitFor();
     await expect.poll(() => page.locator("tbody").getByRole("row").count()).toBe(1);
