@@ -149,6 +149,7 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     const { page } = g;
     const account = page.getByRole("menuitem", { name: /^Account/ });
     await page.getByRole("list", { name: "Checklist" }).waitFor();
+    await page.getByRole("link", { name: "First verified request" }).waitFor();
     for (const [, look] of LOOKS) {
       await setLook(page, look);
       await expectAccessible(page);

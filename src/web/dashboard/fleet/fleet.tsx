@@ -137,12 +137,15 @@ function NoNodes() {
 export function FleetPage() {
   const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: POLL_MS.live, keeps: true });
   const projects = useProjects();
+  const isEmpty = read.state.value.data?.data.length === 0 && !isFiltered(FILTERS);
   return (
     <Page title="Fleet" lead="The nodes that verify your keys. The list refreshes every two seconds.">
-      <Filters label="Filter nodes" names={FILTERS}>
-        <SelectFilter name="project" label="Filter by project" options={projectOptions(projects)} />
-        <SelectFilter name="state" label="Filter by state" options={[["", "All states"], ...STATES]} />
-      </Filters>
+      {!isEmpty && (
+        <Filters label="Filter nodes" names={FILTERS}>
+          <SelectFilter name="project" label="Filter by project" options={projectOptions(projects)} />
+          <SelectFilter name="state" label="Filter by state" options={[["", "All states"], ...STATES]} />
+        </Filters>
+      )}
       <Loaded read={read}>
         {({ data, counts, next_cursor = null }) =>
           data.length === 0 ? (

@@ -37,6 +37,8 @@ export function useSteps(env: Env): Step[] | null {
   if (!overview || !secrets || (isOpen && !(keys && nodes)) || (isUnverified && !other)) return null;
   const first = overview.first_verified_at ?? other?.first_verified_at ?? null;
   const node = nodes?.[0];
+  // The page of a project has the code.
+  const verify = hrefTo("projects", keys?.[0] && { id: keys[0].project_id });
   const steps = [
     { name: "Create a workspace", done: true, detail: <bdi>{membership.value?.name}</bdi> },
     {
@@ -49,10 +51,9 @@ export function useSteps(env: Env): Step[] | null {
       name: "Connect a verifier",
       done: !isOpen || node !== undefined,
       detail: node && <code>{node.node_id}</code>,
-      // Its page has the code.
-      href: hrefTo("projects", keys?.[0] && { id: keys[0].project_id }),
+      href: verify,
     },
-    { name: "First verified request", done: first !== null, detail: first && <Time at={first} /> },
+    { name: "First verified request", done: first !== null, detail: first && <Time at={first} />, href: verify },
     {
       name: "Create a live secret key",
       done: live !== undefined,

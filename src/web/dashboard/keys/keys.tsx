@@ -5,7 +5,7 @@ import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { env, hrefTo, param, setParams } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
-import { Button, roleReason } from "../components/button.tsx";
+import { Button, LinkButton, roleReason } from "../components/button.tsx";
 import { clearFilters, isFiltered } from "../forms/filters.tsx";
 import { useCreating } from "../forms/create-dialog.ts";
 import { Empty, NoMatch } from "../components/empty.tsx";
@@ -108,7 +108,12 @@ function NoKeys({ create }: { create: ComponentChildren }) {
     <Empty
       icon="key"
       title={`No ${env.value} keys yet`}
-      action={create}
+      action={
+        <>
+          {create}
+          {env.value === "live" && <LinkButton href={hrefTo("keys", { env: "test" })}>View test keys</LinkButton>}
+        </>
+      }
       command={`keyrack key create --project-id PROJECT --tenant-id TENANT --env ${env.value}`}
     >
       A key lets one of your customers call your API. You choose its scopes and limits, and can rotate or revoke it at
