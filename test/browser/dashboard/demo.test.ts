@@ -34,9 +34,12 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
     }
     expect(headings.size).toBe(1); // with and without a button beside it
     // Loaded again, with all that belongs to the frame.
-    const keys: { id: string; rotated_from: string | null }[] = (await demo.call("GET /v1/keys?limit=200")).data;
+    const keys: { id: string; rotated_from: string | null; project_id: string }[] = (
+      await demo.call("GET /v1/keys?limit=200")
+    ).data;
     const rotated = keys.find(({ rotated_from }) => rotated_from !== null);
-    for (const path of ["home", `keys/${rotated?.id}`, "home?first-steps"]) {
+    const records = [`keys/${rotated?.id}`, `projects/${rotated?.project_id}`];
+    for (const path of ["home", ...records, "home?first-steps"]) {
       if (path === "home?first-steps") {
         // A step is left to do: the checklist is shown.
         await g.page.evaluate("localStorage.clear()");

@@ -43,6 +43,17 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await page.getByLabel("Action").selectOption("tenant.*");
     await expect.poll(() => log.getByRole("row").count()).toBe(3);
     await page.getByLabel("Action").selectOption("");
+    const { email } = t.owner;
+    await log
+      .getByRole("row", { name: /Tenant updated/ })
+      .getByRole("link", { name: email })
+      .click();
+    await expect.poll(() => page.getByLabel("Actor").locator("option:checked").innerText()).toBe(email);
+    // Not what others did, such as the row about the workspace itself.
+    await expect
+      .poll(() => log.getByRole("link", { name: email }).count())
+      .toBe((await log.getByRole("row").count()) - 1);
+    await button(page, "Clear filters").click();
     await page.getByRole("textbox", { name: "Target id" }).fill(t.project_id);
     await page.keyboard.press("Enter");
     await expect.poll(() => log.getByRole("row").count()).toBe(2);

@@ -14,9 +14,11 @@ import { Time } from "../components/time.tsx";
 import { useVerification } from "./verify-panel.tsx";
 import { useNames } from "./names.ts";
 import { actionWords, NOUNS, typeWords } from "./actions.ts";
-import { Actor, ACTOR_TYPES, Target, EnvBadge, type AuditRow, type Names } from "./words.tsx";
+import { Actor, ACTOR_TYPES, actorText, short, Target, EnvBadge, type AuditRow, type Names } from "./words.tsx";
 
 const FILTERS = ["action", "actor", "target", "from", "to"];
+
+const ID = /^[\da-f-]{36}$/;
 
 /** When a day of the browser's time zone starts, in which times are shown too. */
 function startOf(day: string, daysLater = 0): string {
@@ -27,7 +29,8 @@ function startOf(day: string, daysLater = 0): string {
 
 function filters() {
   const [action, target_id, from, to] = [param("action"), param("target"), param("from"), param("to")];
-  const actor_type = (Object.keys(ACTOR_TYPES) as AuditRow["actor_type"][]).find((type) => type === param("actor"));
+  const actor = param("actor");
+  const actor_type = (Object.keys(ACTOR_TYPES) as AuditRow["actor_type"][]).find((type) => type === actor);
   const isDay = (text: string): boolean => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text));
   const cursor = pageCursor();
   return {
@@ -35,6 +38,7 @@ function filters() {
     limit: pageSize(),
     ...(action !== "" && { action }),
     ...(actor_type && { actor_type }),
+    ...(ID.test(actor) && { actor_id: actor }),
     ...(target_id !== "" && { target_id }),
     ...(isDay(from) && { from: startOf(from) }),
     ...(isDay(to) && { to: startOf(to, 1) }),
@@ -58,7 +62,16 @@ function DayFilter({ name, label }: { name: "from" | "to"; label: string }) {
   );
 }
 
-function AuditFilters() {
+/** Types of actors, and the one whose rows are listed, by its name where a row has it. */
+function actorOptions(rows: readonly AuditRow[], names: Names): Option[] {
+  const types: Option[] = [["", "All actors"], ...Object.entries(ACTOR_TYPES)];
+  const chosen = param("actor");
+  if (!ID.test(chosen)) return types;
+  const row = rows.find(({ actor_id }) => actor_id === chosen);
+  return [...types, [chosen, row ? actorText(row, names) : short(chosen)]];
+}
+
+function AuditFilters({ rows, names }: { rows: readonly AuditRow[]; names: Names }) {
   const nouns = NOUNS.map((noun) => [`${noun}.*`, `${typeWords(noun)}: all`] as const);
   const other = param("action");
   const known = other === "" || nouns.some(([value]) => value === other);
@@ -66,7 +79,7 @@ function AuditFilters() {
   return (
     <Filters label="Filter the log" names={FILTERS}>
       <SelectFilter name="action" label="Action" options={actions} />
-      <SelectFilter name="actor" label="Actor" options={[["", "All actors"], ...Object.entries(ACTOR_TYPES)]} />
+      <SelectFilter name="actor" label="Actor" options={actorOptions(rows, names)} />
       <TextFilter name="target" label="Target id" />
       <DayFilter name="from" label="From" />
       <DayFilter name="to" label="To" />
@@ -98,12 +111,13 @@ const LEAD =
 
 export function Audit() {
   const read = useRead("GET /v1/audit_logs", { query: filters() }, { keeps: true });
-  const names = useNames(read.state.value.data?.data ?? []);
+  const rows = read.state.value.data?.data ?? [];
+  const names = useNames(rows);
   const { actions, results } = useVerification();
   return (
     <Page title="Audit" lead={LEAD} actions={actions}>
       {results}
-      <AuditFilters />
+      <AuditFilters rows={rows} names={names} />
       <Loaded read={read} rows={8}>
         {({ data, next_cursor = null }) =>
           data.length === 0 && next_cursor === null ? (

@@ -28,7 +28,7 @@ const PAGE_OF: Record<string, string> = {
 };
 
 /** Ids begin with the time: those of one day differ at their end. */
-const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
+export const short = (id: string): string => (id.length > 13 ? `${id.slice(0, 8)}…${id.slice(-4)}` : id);
 
 /** Its name, and the id as its title; the id if it has none. */
 function Record({ id, name }: { id: string; name: string | undefined }) {
@@ -42,11 +42,24 @@ function Record({ id, name }: { id: string; name: string | undefined }) {
 
 type Props = { row: AuditRow; names: Names };
 
+/** A person by name; another actor by its type, and its name if it has one. */
+export function actorText({ actor, actor_type, actor_id }: AuditRow, names: Names): string {
+  if (actor) return actor.name ?? actor.email;
+  const type = ACTOR_TYPES[actor_type] ?? actor_type;
+  return actor_id === null ? type : `${type} ${names.get(actor_id) ?? short(actor_id)}`;
+}
+
+/** Leads to everything that the actor did. */
 export function Actor({ row: { actor, actor_type, actor_id }, names }: Props) {
-  if (actor) return <UserText>{actor.name ?? actor.email}</UserText>;
+  const name = actor ? (actor.name ?? actor.email) : names.get(actor_id ?? "");
   return (
     <>
-      {ACTOR_TYPES[actor_type] ?? actor_type} {actor_id !== null && <Record id={actor_id} name={names.get(actor_id)} />}
+      {!actor && `${ACTOR_TYPES[actor_type] ?? actor_type} `}
+      {actor_id !== null && (
+        <a class="record-link" href={hrefTo("audit", { query: { actor: actor_id } })}>
+          <Record id={actor_id} name={name} />
+        </a>
+      )}
     </>
   );
 }

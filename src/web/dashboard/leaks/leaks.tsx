@@ -57,6 +57,8 @@ function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
     { head: "Found at", cell: ({ quarantine_reason }) => <FoundAt reason={quarantine_reason} isCell /> },
     {
       head: "State",
+      room: 780,
+      fold: ({ successor_id }) => (successor_id ? "Replaced" : "Not replaced"),
       cell: ({ object, successor_id }) =>
         successor_id ? (
           <>

@@ -3,6 +3,7 @@ import { useState } from "preact/hooks";
 import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
 import { env, hrefTo, hrefToList, serverUrl } from "../links.ts";
+import { Recent } from "../home/recent.tsx";
 import { FleetSummary } from "../fleet/summary.tsx";
 import { Button, LinkButton } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
@@ -47,6 +48,7 @@ function Details({ project }: { project: Project }) {
           <SnippetTabs label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
         </Panel>
         <Nodes project={project} />
+        <Recent target={project.id} title="Changes" />
       </div>
       <div>
         <Panel title="Details">

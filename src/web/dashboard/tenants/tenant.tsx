@@ -139,6 +139,8 @@ export function TenantPage({ id }: { id: string }) {
             <Menu
               label="More actions"
               groups={[
+                // A list of them would be one request more than a page may need.
+                [{ label: "View changes", href: hrefTo("audit", { query: { target: tenant.id } }) }],
                 [{ label: "End embed tokens", disabled, onSelect: () => setOpen("end") }],
                 [{ label: "Delete tenant", disabled, danger: true, onSelect: () => setOpen("delete") }],
               ]}
