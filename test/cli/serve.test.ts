@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { describe, expect, it } from "vitest";
 import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
-import { backends, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
+import { backends, readyDatabase } from "../../harness/databases/backends.ts";
 import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
@@ -216,28 +216,6 @@ describe("keyrack serve", () => {
       await database.dispose();
     });
   }
-
-  it.runIf(postgresUrl)(
-    "runs two processes on one PostgreSQL with one master key and one bootstrap token",
-    async () => {
-      using temp = tempDir();
-      const { target, dispose } = await readyDatabase("postgres");
-      if (target.kind !== "postgres") throw new Error("not PostgreSQL");
-      const one = await startServer(["--data-dir", join(temp.dir, "a"), "--database-url", target.url]);
-      const env = { KEYRACK_MASTER_KEY_FILE: join(temp.dir, "a", "master.key") };
-      const two = await startServer(["--data-dir", join(temp.dir, "b"), "--database-url", target.url], env);
-      const token = readFileSync(join(temp.dir, "a", "bootstrap.token"), "utf8").trim();
-      const created = await fetch(`${two.ready.url}/v1/workspaces`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-        body: '{"name":"A","slug":"abc"}',
-      });
-      expect(created.status).toBe(201);
-      expect(await one.end("SIGTERM")).toBe(0);
-      expect(await two.end("SIGTERM")).toBe(0);
-      await dispose();
-    },
-  );
 });
 
 describe("keyrack serve, when it cannot listen", () => {

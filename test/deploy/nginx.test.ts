@@ -9,7 +9,7 @@ import { describe, expect, it } from "vitest";
 import { makeCertificate } from "../../harness/processes/certificate.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { nginxVersion, startNginx } from "../../harness/processes/nginx.ts";
-import { startServer } from "../../harness/processes/server.ts";
+import { startSeededServer } from "../../harness/processes/seeded-server.ts";
 import { readText } from "../../harness/repository.ts";
 
 describe.runIf(nginxVersion)("Keyrack behind the nginx of docs/operate.md", () => {
@@ -19,25 +19,21 @@ describe.runIf(nginxVersion)("Keyrack behind the nginx of docs/operate.md", () =
     const site = join(temp.dir, "keys.conf");
     writeFileSync(site, block);
     const { cert, key } = makeCertificate(temp.dir, "keys", "keys.example.com");
-    const server = await startServer(["--ephemeral", "--seed"]);
-    try {
-      const { url, secret_key } = server.ready as Record<string, string>;
-      await using nginx = await startNginx(temp.dir, site, "443", {
-        "http://127.0.0.1:4747": url ?? "",
-        "/etc/ssl/keys.pem": cert,
-        "/etc/ssl/keys.key": key,
-      });
-      const call = async (method: string, path: string, body = ""): Promise<[number | undefined, string]> => {
-        const headers = { authorization: `Bearer ${secret_key}`, "content-type": "application/json" };
-        const sent = request(nginx.url.replace("http:", "https:") + path, { method, headers, ca: readFileSync(cert) });
-        const answered = once(sent.end(body), "response") as Promise<[IncomingMessage]>;
-        const [response] = await answered;
-        return [response.statusCode, await text(response)];
-      };
-      expect(await call("GET", "readyz")).toEqual([200, expect.stringContaining("ok")]);
-      expect((await call("POST", "v1/tenants", '{"external_id":"behind-nginx"}'))[0]).toBe(201);
-    } finally {
-      await server.end("SIGTERM");
-    }
+    await using server = await startSeededServer();
+    const { url, secret_key } = server.seed;
+    await using nginx = await startNginx(temp.dir, site, "443", {
+      "http://127.0.0.1:4747": url,
+      "/etc/ssl/keys.pem": cert,
+      "/etc/ssl/keys.key": key,
+    });
+    const call = async (method: string, path: string, body = ""): Promise<[number | undefined, string]> => {
+      const headers = { authorization: `Bearer ${secret_key}`, "content-type": "application/json" };
+      const sent = request(nginx.url.replace("http:", "https:") + path, { method, headers, ca: readFileSync(cert) });
+      const answered = once(sent.end(body), "response") as Promise<[IncomingMessage]>;
+      const [response] = await answered;
+      return [response.statusCode, await text(response)];
+    };
+    expect(await call("GET", "readyz")).toEqual([200, expect.stringContaining("ok")]);
+    expect((await call("POST", "v1/tenants", '{"external_id":"behind-nginx"}'))[0]).toBe(201);
   });
 });

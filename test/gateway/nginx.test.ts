@@ -5,7 +5,8 @@ import { createServer, request, type IncomingHttpHeaders, type Server } from "no
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startProcess, startServer, type Running } from "../../harness/processes/server.ts";
+import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
+import { startProcess, type Running } from "../../harness/processes/server.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { nginxVersion, startNginx, type Nginx } from "../../harness/processes/nginx.ts";
 import { until } from "../../harness/waiting.ts";
@@ -19,7 +20,7 @@ it("examples/nginx-gateway is under 80 lines", () => {
 
 describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
   let temp: ReturnType<typeof tempDir>;
-  let server: Running;
+  let server: SeededServer;
   let gateway: Running;
   let gatewayAddress: StableAddress;
   let nginx: Nginx;
@@ -68,8 +69,8 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
 
   beforeAll(async () => {
     temp = tempDir();
-    server = await startServer(["--ephemeral", "--seed"]);
-    seeded = server.ready as unknown as typeof seeded;
+    server = await startSeededServer();
+    seeded = server.seed;
     env = {
       KEYRACK_URL: seeded.url,
       KEYRACK_SECRET_KEY: seeded.secret_key,
@@ -96,7 +97,7 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
     await nginx?.[Symbol.asyncDispose]();
     await gatewayAddress?.[Symbol.asyncDispose]();
     await gateway?.end("SIGTERM");
-    await server?.end("SIGTERM");
+    await server?.[Symbol.asyncDispose]();
     api?.close();
     temp[Symbol.dispose]();
   });

@@ -1,8 +1,9 @@
 // Leader election: of several processes on PostgreSQL one leads, and a dead leader is replaced. On SQLite the one
 // process leads.
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { send } from "../../harness/processes/send.ts";
 import { startServer, type Running } from "../../harness/processes/server.ts";
 import { PostgresDriver } from "../../src/store/postgres/driver.ts";
 import { callInstance } from "../../src/server/operator-socket/client.ts";
@@ -35,7 +36,7 @@ describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", (
     if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
     const { hostname, port } = new URL(fixture.target.url);
     await using proxy = await tcpProxy(hostname, Number(port || 5432));
-    const silentMaxMs = 3_000; // a listening connection is used every second
+    const silentMaxMs = 5_000; // a listening connection is used every second
     await using drivers = new AsyncDisposableStack();
     const open = async (url: string): Promise<PostgresDriver> => {
       const driver = drivers.adopt(new PostgresDriver(url, 1, { silentMaxMs }), (one) => one.close());
@@ -53,7 +54,7 @@ describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", (
     expect(await lost.reader.query(keepalive)).toEqual([{ seconds: 10 }]); // the sessions that may be silent
   });
 
-  it("elects the other process when the leader is killed", async () => {
+  it("lets two processes share a master key and a bootstrap token, and elects the other when the leader is killed", async () => {
     const { target, dispose } = await readyDatabase("postgres");
     if (target.kind !== "postgres") throw new Error("not PostgreSQL");
     const dirs = [tempDir(), tempDir()] as const;
@@ -72,9 +73,13 @@ describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", (
       const second = await start(1);
       // A failed query makes a leader pause for one tick.
       await expect.poll(async () => [await leads(0), await leads(1)]).toEqual([true, false]);
+      const token = readFileSync(join(dirs[0].dir, "bootstrap.token"), "utf8").trim();
+      const created = await send(second.ready.url, token, "POST /v1/workspaces", { name: "A", slug: "abc" });
+      expect(created.status).toBe(201);
       expect(await first.end("SIGKILL")).toBe("SIGKILL");
       await expect.poll(() => leads(1)).toBe(true);
       expect(second.stderr()).toContain("this process is the leader");
+      expect(await second.end("SIGTERM")).toBe(0);
     } finally {
       await Promise.all(running.map((one) => one.end("SIGTERM")));
       for (const dir of dirs) dir[Symbol.dispose]();
