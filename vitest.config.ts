@@ -31,7 +31,16 @@ const LONG = [
   "test/sdk/{bundler-types,checkout,examples}.test.ts",
 ];
 
-/** Tests of the API that choose their databases themselves, or need none: the same in `npm test` on both. */
+/** What is above the domain, and in `npm test` on SQLite alone: on PostgreSQL in `npm run test:long` (apiBackends). */
+const ON_POSTGRES = [
+  "test/api/**/*.test.ts",
+  "test/domain/mail/smtp.test.ts",
+  "test/http/{metrics,workspace-header}.test.ts",
+  "test/sdk/{earlier-releases,server-features}.test.ts",
+  "test/sdk/telemetry/rejected-events.test.ts",
+];
+
+/** Tests of the API that choose their databases themselves, or need none: they would only run a second time. */
 const API_ONCE = [
   "test/api/ended-elsewhere.test.ts",
   "test/api/machine/{fast-check,faults,idempotency,large-batch,locks}.test.ts",
@@ -63,13 +72,12 @@ export default defineConfig({
         },
       },
       { test: { name: "long", ...limits, isolate: false, include: LONG } },
-      // npm test has the API on SQLite alone.
       {
         test: {
           name: "postgres",
           ...limits,
           isolate: false,
-          include: ["test/api/**/*.test.ts"],
+          include: ON_POSTGRES,
           exclude: API_ONCE,
           provide: { apiOnPostgres: true },
         },

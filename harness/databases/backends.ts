@@ -15,8 +15,8 @@ type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
 /**
- * For tests of the API, because those of the domain and the store run on every database: SQLite; and PostgreSQL in the
- * project `postgres` of vitest.config.ts, which runs test/api again.
+ * For tests of the API and of what uses it, because those of the domain and the store run on every database: SQLite; and
+ * PostgreSQL in the project `postgres` of vitest.config.ts, which runs them again.
  */
 export const apiBackends: readonly Backend[] = postgresUrl && inject("apiOnPostgres") ? ["postgres"] : ["sqlite"];
 /**

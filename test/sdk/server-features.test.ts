@@ -12,11 +12,11 @@ import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { apiBackends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
-async function world(backend: (typeof backends)[number], options: TestInstanceOptions = {}) {
+async function world(backend: (typeof apiBackends)[number], options: TestInstanceOptions = {}) {
   const instance = await testInstance(backend, options);
   const workspace = await instance.workspace();
   const closers: (() => unknown)[] = [];
@@ -48,7 +48,7 @@ async function world(backend: (typeof backends)[number], options: TestInstanceOp
   };
 }
 
-for (const backend of backends) {
+for (const backend of apiBackends) {
   describe(`on a real server with ${backend}`, () => {
     it("two nodes on leases admit no more than the limit between them", async () => {
       await using s = await world(backend);
