@@ -85,7 +85,7 @@ async function readBoth({ services }: Ctx, metered: Metered) {
   const { quotas, clock, store } = services;
   for (let attempt = 1; ; attempt++) {
     const holding = quotas.find(metered);
-    await holding?.pending?.catch(() => {});
+    while (holding?.pending) await holding.pending.catch(() => {});
     const transactions = holding?.transactions;
     const stored = await readBalance(store.read, { metered, process_id: quotas.process_id, now: clock.now() });
     quotas.leases.expire(clock.now());

@@ -16,14 +16,14 @@ import {
   type GrantedTo,
 } from "../../store/queries/quota-grants.ts";
 import {
-  balanceByKey,
+  balanceAtOnce,
   heldByOthers,
   insertBalance,
   lockBalance,
   putHolding,
   updateBalance,
 } from "../../store/queries/quotas.ts";
-import type { BalanceKey, QuotaBalanceRow, QuotaHoldingRow } from "../../store/schema/tables.ts";
+import type { BalanceKey, QuotaBalanceRow, QuotaGrantRow, QuotaHoldingRow } from "../../store/schema/tables.ts";
 import type { Metered } from "./definitions.ts";
 
 /** A grant can be voided, or spent through another calendar, while it is being taken from. */
@@ -89,11 +89,14 @@ function inPeriod(row: QuotaBalanceRow, quota: Quota, now: number): State {
   };
 }
 
+type OpenGrant = Pick<QuotaGrantRow, "id" | "remaining" | "expires_at">;
+
+function toSource({ id, remaining, expires_at }: OpenGrant): UnitSource {
+  return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
+}
+
 async function grantsOf(on: Reader, { metered, now }: ReadRequest): Promise<UnitSource[]> {
-  const grants = await openGrants.all(on, { ...balanceKey(metered), now });
-  return grants.map(({ id, remaining, expires_at }) => {
-    return { grant: id, left: remaining, end: expires_at ?? Number.POSITIVE_INFINITY };
-  });
+  return (await openGrants.all(on, { ...balanceKey(metered), now })).map(toSource);
 }
 
 async function sourcesOf(on: Reader, request: ReadRequest, { row, period }: State): Promise<UnitSource[]> {
@@ -125,10 +128,14 @@ async function lockedBalance(tx: Tx, request: BalanceRequest) {
   return inPeriod((await lockBalance.first(tx, key)) ?? empty, quota, request.now);
 }
 
-/** Sums what others hold in the same period. On SQLite there are no other processes. */
+/** On SQLite there are no other processes. */
 async function sumOthers(on: Reader, { metered, process_id, now }: ReadRequest, period: Period): Promise<HeldUnits> {
   if (on.dialect === "sqlite") return NONE_HELD;
-  const rows = await heldByOthers.all(on, { ...balanceKey(metered), process_id, now });
+  return sumHeld(await heldByOthers.all(on, { ...balanceKey(metered), process_id, now }), period);
+}
+
+/** Sums what others hold in the same period. */
+function sumHeld(rows: readonly (HeldUnits & Pick<QuotaHoldingRow, "period_start">)[], period: Period): HeldUnits {
   return rows
     .filter((row) => row.period_start === period.start)
     .reduce((sum, row) => {
@@ -253,9 +260,14 @@ export async function publishHolding(tx: Tx, row: QuotaHoldingRow): Promise<void
 
 /** Reads the balance, and what other processes hold, without changing it. */
 export async function readBalance(on: Reader, request: ReadRequest): Promise<Stored & { others: HeldUnits }> {
-  const { metered, now } = request;
-  const row = (await balanceByKey.first(on, balanceKey(metered))) ?? emptyBalance(request, "");
-  const at = inPeriod(row, metered.quota, now);
-  const others = await sumOthers(on, request, at.period);
-  return { ...storedOf(at, await grantsOf(on, request), others), others };
+  const { metered, process_id, now } = request;
+  const found = await balanceAtOnce.first(on, { ...balanceKey(metered), process_id, now });
+  const [row] = rowsOf(found?.balances);
+  const at = inPeriod(row ?? emptyBalance(request, ""), metered.quota, now);
+  const others = on.dialect === "sqlite" ? NONE_HELD : sumHeld(rowsOf(found?.held), at.period);
+  return { ...storedOf(at, rowsOf(found?.grants).map(toSource), others), others };
 }
+
+/** SQLite returns JSON as text. */
+const rowsOf = <R>(rows: readonly R[] | string = []): readonly R[] =>
+  typeof rows === "string" ? (JSON.parse(rows) as R[]) : rows;

@@ -3,7 +3,7 @@ import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
 import { insertRow, rowBy } from "../engine/rows.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { compileQuery, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 import { isUnexpired } from "./keys.ts";
@@ -29,8 +29,8 @@ export const insertGrant = insertRow("quota_grants", [
 ]);
 
 /** Grants with units that have not expired, by age. */
-export const openGrants = statement<GrantedTo & { now: number }>()((db, p) =>
-  db
+export function selectOpenGrants(db: Builder, p: Params<GrantedTo & { now: number }>) {
+  return db
     .selectFrom("quota_grants")
     .select(["id", "remaining", "expires_at"])
     .where("subject_id", "=", p.subject_id)
@@ -39,8 +39,10 @@ export const openGrants = statement<GrantedTo & { now: number }>()((db, p) =>
     .where(sql<SqlBool>`remaining > 0`)
     .where(isUnexpired("expires_at", p.now))
     .orderBy("created_at")
-    .orderBy("id"),
-);
+    .orderBy("id");
+}
+
+export const openGrants = statement<GrantedTo & { now: number }>()(selectOpenGrants);
 
 /** Changes nothing if the grant has fewer: another balance of the quota, or a void, was first. */
 export const takeFromGrant = statement<{ id: string; units: number }>()((db, p) =>

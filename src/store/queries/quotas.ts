@@ -1,10 +1,13 @@
 // Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read
 // decides.
 import { sql } from "kysely";
+import { jsonArrayFrom as postgresArray } from "kysely/helpers/postgres";
+import { jsonArrayFrom as sqliteArray } from "kysely/helpers/sqlite";
 import { rowBy, updateRow, upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { columns, statement } from "../engine/statement.ts";
+import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { BalanceKey, QuotaBalanceRow } from "../schema/tables.ts";
+import { selectOpenGrants } from "./quota-grants.ts";
 
 const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
 
@@ -14,8 +17,6 @@ export const insertBalance = statement<QuotaBalanceRow>()((db, p) =>
     .values(columns(p, [...KEY, "workspace_id", "period_start", "taken", "from_amount", "used_at"]))
     .onConflict((oc) => oc.columns(KEY).doNothing()),
 );
-
-export const balanceByKey = rowBy("quota_balances", KEY);
 
 export const lockBalance = rowBy("quota_balances", KEY, "for update");
 
@@ -29,9 +30,11 @@ export const putHolding = upsertRow(
 
 export const putProcess = upsertRow("quota_processes", ["process_id"], ["expires_at"]);
 
+type AsOf = BalanceKey & { process_id: string; now: number };
+
 /** What the other processes hold of a balance, as far as they live. */
-export const heldByOthers = statement<BalanceKey & { process_id: string; now: number }>()((db, p) =>
-  db
+function selectHeld(db: Builder, p: Params<AsOf>) {
+  return db
     .selectFrom("quota_holdings")
     .select(["period_start", "unspent", "held", "granted"])
     .where("subject_id", "=", p.subject_id)
@@ -46,8 +49,33 @@ export const heldByOthers = statement<BalanceKey & { process_id: string; now: nu
         .whereRef("quota_processes.process_id", "=", "quota_holdings.process_id")
         .where("quota_processes.expires_at", ">", p.now);
       return eb.or([eb("expires_at", ">", p.now), eb.exists(living)]);
-    }),
-);
+    });
+}
+
+export const heldByOthers = statement<AsOf>()(selectHeld);
+
+function selectBalance(db: Builder, p: Params<BalanceKey>) {
+  return db
+    .selectFrom("quota_balances")
+    .select([...KEY, "workspace_id", "period_start", "taken", "from_amount", "used_at"])
+    .where("subject_id", "=", p.subject_id)
+    .where("env", "=", p.env)
+    .where("quota_id", "=", p.quota_id)
+    .where("calendar", "=", p.calendar);
+}
+
+/**
+ * A balance without a lock, what the other processes hold of it and its grants, as of one moment: read one after the
+ * other, a block that is given back meanwhile would count as spent. Each is a JSON array, on SQLite as text.
+ */
+export const balanceAtOnce = statement<AsOf>()((db, p, dialect) => {
+  const toArray = dialect === "postgres" ? postgresArray : sqliteArray;
+  return db.selectNoFrom([
+    toArray(selectBalance(db, p)).as("balances"),
+    toArray(selectHeld(db, p)).as("held"),
+    toArray(selectOpenGrants(db, p)).as("grants"),
+  ]);
+});
 
 export const reapHoldings = deleteWhere("quota_holdings", [...KEY, "process_id"], "expires_at", "<=");
 

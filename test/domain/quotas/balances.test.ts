@@ -1,6 +1,6 @@
 // Balances, and what is left in the response to a check, are right at once after a grant, a period or a grant's end:
 // also while this process holds units of them.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
@@ -105,6 +105,24 @@ for (const backend of backends) {
       expect(await left(metered)).toBe(73_998);
       fixture.clock.advance(5_000);
       expect([await left(metered, 0), await left(metered)]).toEqual([63_998, 63_997]);
+    });
+
+    it.runIf(backend === "postgres")("count a block once that another process gives back during the read", async () => {
+      const metered = await world({ amount: 64_000 });
+      await using other = await fixture.another();
+      await metered.in(other.services).check();
+      fixture.clock.advance(4_000);
+      await other.services.quotas.sweep(); // it has published what it holds
+      const { read } = fixture.services.store;
+      const all = read.all.bind(read);
+      const spy = vi.spyOn(read, "all").mockImplementation(async (query) => {
+        const rows = await all(query);
+        if (query.sql.includes("quota_balances")) await other.services.quotas.recall(`${metered.tenant_id}/`);
+        return rows as never;
+      });
+      expect(await metered.balance()).toMatchObject({ spent: 1, remaining: 63_999 });
+      spy.mockRestore();
+      expect(await metered.balance()).toMatchObject({ spent: 1, remaining: 63_999 });
     });
 
     it.runIf(backend === "postgres")("count what another process holds a sweep after the end of a period", async () => {

@@ -191,7 +191,7 @@ for (const backend of backends) {
       const [displaced, other] = [(await world(quotas)).in(services), await world(quotas)];
       await displaced.check();
       isFull = true;
-      await expect(other.in(services).check()).rejects.toThrow("too much in flight");
+      await expect(other.in(services).check()).rejects.toThrow("too many requests");
       await services.quotas.sweep();
       expect(await takenOf(displaced.key_id)).toEqual([10]);
       isFull = false;
