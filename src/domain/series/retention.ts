@@ -1,7 +1,8 @@
 // Deletes usage series that have expired: minutes, hours and days each after their own time.
+import { chunked } from "../../kernel/chunks.ts";
 import { LoopShare } from "../../platform/event-loop.ts";
 import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
-import { dropEmptyGroup, groupIdsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
+import { dropEmptyGroups, groupIdsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import { BUCKET_MS } from "./buckets.ts";
@@ -9,6 +10,8 @@ import { GRAIN } from "./rollups.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
 
 const GROUPS_AT_ONCE = 200;
+/** On PostgreSQL a statement is a round trip, on SQLite it blocks the event loop. */
+const GROUPS_A_STATEMENT = { sqlite: 20, postgres: GROUPS_AT_ONCE };
 /** Events are accepted up to seven days late. */
 const SEEN_KEPT_MS = 9 * BUCKET_MS.day;
 
@@ -27,9 +30,11 @@ export async function reapSeries(services: Services): Promise<void> {
     if (groups.length === 0) break;
     await record(services, async (tx) => {
       await lockRollups.run(tx, { at: String(now) });
-      for (const { id: group_id } of groups) {
-        for (const grain of Object.values(GRAIN)) await reapRollups.run(tx, { group_id, grain, before: before[grain] });
-        await dropEmptyGroup.run(tx, { group_id });
+      for (const some of chunked(groups, GROUPS_A_STATEMENT[tx.dialect])) {
+        const ids = JSON.stringify(some.map(({ id }) => id));
+        for (const grain of Object.values(GRAIN))
+          await reapRollups.run(tx, { groups: ids, grain, before: before[grain] });
+        await dropEmptyGroups.run(tx, { groups: ids });
         await loop.yieldIfDue();
       }
     });

@@ -37,6 +37,13 @@ export function isInJson(
     : sql<SqlBool>`${compared} = any(array(select jsonb_array_elements_text(${json}::jsonb)))`;
 }
 
+/** The same with numbers. */
+export function isInNumbers(column: ListedColumn, json: string, dialect: Dialect): Expression<SqlBool> {
+  return dialect === "sqlite"
+    ? isInJson(column, json, dialect)
+    : sql<SqlBool>`${sql.ref(column)} = any(array(select jsonb_array_elements_text(${json}::jsonb)::bigint))`;
+}
+
 /** The rows of a workspace that the list names. */
 export function isNamed(
   table: "projects" | "tenants" | "plans" | "api_keys" | "secret_keys",

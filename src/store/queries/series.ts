@@ -7,6 +7,7 @@ import { insertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
+import { isInNumbers } from "./id-lists.ts";
 import type { UsageGroup, UsageGroupRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
 
 export const insertJournal = insertRow("usage_journal", ["id", "workspace_id", "created_at", "data"]);
@@ -123,21 +124,23 @@ export const groupIdsAfter = statement<{ after: number; limit: number }>()((db, 
   db.selectFrom("usage_groups").select("id").where("id", ">", p.after).orderBy("id").limit(p.limit),
 );
 
-export const reapRollups = statement<{ group_id: number; grain: number; before: number }>()((db, p) =>
+/** Deletes rows of many groups: there may be a million, and a statement is a round trip. `groups`: their ids as JSON. */
+export const reapRollups = statement<{ groups: string; grain: number; before: number }>()((db, p, dialect) =>
   db
     .deleteFrom("usage_rollups")
-    .where("group_id", "=", p.group_id)
+    .where(isInNumbers("usage_rollups.group_id", p.groups, dialect))
     .where("grain", "=", p.grain)
     .where("start", "<", p.before),
 );
 
-export const dropEmptyGroup = statement<{ group_id: number }>()((db, p) =>
+export const dropEmptyGroups = statement<{ groups: string }>()((db, p, dialect) =>
   db
     .deleteFrom("usage_groups")
-    .where("id", "=", p.group_id)
-    .where((eb) =>
-      eb.not(eb.exists(eb.selectFrom("usage_rollups").select("group_id").where("group_id", "=", p.group_id))),
-    ),
+    .where(isInNumbers("usage_groups.id", p.groups, dialect))
+    .where((eb) => {
+      const rows = eb.selectFrom("usage_rollups").select("group_id").whereRef("group_id", "=", "usage_groups.id");
+      return eb.not(eb.exists(rows));
+    }),
 );
 
 export async function deleteJournal(on: Tx, ids: readonly string[]): Promise<number> {

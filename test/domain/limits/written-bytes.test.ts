@@ -75,7 +75,7 @@ for (const backend of backends) {
       const { store, settings } = services;
       const later = new WrittenBytes({ store, clock, settings, ledger: ledgerOf() });
       await later.load();
-      expect(() => later.requireRoom(cellOwner(workspace.id, "live"))).toThrow("used up its share");
+      expect(() => later.requireRoom(cellOwner(workspace.id, "live"))).toThrow("reached a usage limit");
       later.requireRoom(cellOwner(other.id, "live"));
 
       clock.advance(DAY_MS);
