@@ -1,5 +1,6 @@
 // A proxy in front of PostgreSQL that cuts the connection exactly at COMMIT: before the server receives it, while it
-// commits, or after it has committed and before the client receives the reply. It can also leave listening connections open and dead.
+// commits, or after it has committed and before the client receives the reply. It can also leave listening connections
+// open and dead.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
 

@@ -33,7 +33,7 @@ const SETTINGS = {
   max_wal_senders: "0",
 };
 
-/** Of a primary that standbys are made of, and of these. */
+/** Settings of a primary that standbys are made of, and of these. */
 export const REPLICATED = { wal_level: "replica", max_wal_senders: "2" };
 
 type Cluster = { url: string; stop(): Promise<void> };
@@ -54,7 +54,7 @@ export async function startStandby(bin: string, primary: Cluster): Promise<Clust
   );
 }
 
-/** `create` is a program of `bin` that fills the data folder. */
+/** `program` of `bin` fills the data folder, `change` adds to it. */
 async function startServer(
   bin: string,
   more: ServerSettings,

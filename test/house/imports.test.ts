@@ -33,6 +33,8 @@ const DASHBOARD = [["api"], ["components"], ["forms"], ["shell", "palette"]];
 /** Outside package → the folders of src that may import it. */
 const PACKAGES: Record<string, string[]> = {
   kysely: ["store"],
+  "kysely/helpers/postgres": ["store"],
+  "kysely/helpers/sqlite": ["store"],
   "better-sqlite3": ["store"],
   pg: ["store"],
   ioredis: ["ratelimit", "domain"],

@@ -31,7 +31,7 @@ describe.runIf(backends.includes("postgres"))("leader election on PostgreSQL", (
     expect(await b.tryBecomeLeader()).toBe(true);
   });
 
-  it("elects another when the leader's host is gone without a word", async () => {
+  it("elects another when the leader's host is lost and ends no connection", async () => {
     await using fixture = await testServices("postgres");
     if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
     const { hostname, port } = new URL(fixture.target.url);

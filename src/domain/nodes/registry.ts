@@ -290,7 +290,7 @@ export class NodeRegistry {
   }
 }
 
-/** PostgreSQL may be read-only for the sessions of this process alone: those that began before a setting still write. */
+/** PostgreSQL may be read-only for the sessions of this process alone: older ones of other processes still write. */
 function isDiskFull(error: unknown): boolean {
   return error instanceof Failure && error.failure === "storage_full";
 }
