@@ -12,7 +12,7 @@ import { ED25519_SPKI_PREFIX, sha256Hex } from "../../platform/crypto.ts";
 
 const TABLE = "signing_keys";
 
-export type Signer = {
+type Signer = {
   readonly kid: string;
   /** The raw 32 bytes. */
   readonly publicKey: Uint8Array;

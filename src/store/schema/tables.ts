@@ -55,7 +55,7 @@ export type ProjectRow = {
   key_prefixes: string;
 };
 
-export type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number; created_env: Env };
+type KeyPrefixRow = { prefix: string; workspace_id: string; claimed_at: number; created_env: Env };
 
 type RevokedCause = "revoked" | "tenant_deleted" | "project_deleted";
 
@@ -187,9 +187,9 @@ export type SigningKeyRow = {
 };
 
 /** `origin` is normalised as browsers send it. */
-export type EmbedOriginRow = { origin: string; workspace_id: string };
+type EmbedOriginRow = { origin: string; workspace_id: string };
 
-export type IdempotencyReplayRow = {
+type IdempotencyReplayRow = {
   key_hash: string;
   fingerprint: string;
   status: number;
