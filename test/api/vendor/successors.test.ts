@@ -1,7 +1,8 @@
 // Lists of keys name the working key that replaces each.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { sharedInstance, type Json } from "../../../harness/instances/test-instance.ts";
+import { sharedInstance } from "../../../harness/instances/test-instance.ts";
+import type { Reply } from "../../../harness/processes/send.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const backend of backends) {
@@ -14,23 +15,22 @@ for (const backend of backends) {
     ] as const)
       it(`name the newest working successor of ${noun}, and none that has ended`, async () => {
         const workspace = await instance.workspace();
-        const call = async (route: string, body?: object): Promise<Json> =>
+        const call = async (route: string, body?: object): Promise<Reply["body"]> =>
           (await workspace.call("sk_owner", route, body)).body;
-        const rotate = async (id: string): Promise<string> =>
-          String((await call(`POST /v1/${noun}/${id}/rotate`, {})).id);
+        const rotate = async (id: string): Promise<string> => (await call(`POST /v1/${noun}/${id}/rotate`, {})).id;
         const create = async (): Promise<string> =>
           noun === "keys"
             ? (await workspace.mint({ env: "live" })).id
-            : String((await call("POST /v1/secret_keys", { env: "live" })).id);
+            : (await call("POST /v1/secret_keys", { env: "live" })).id;
         const id = await create();
         /** What every list says of the key; a page of one row says it of the last. */
         const successors = async (): Promise<unknown[]> => {
           const said: unknown[] = [];
           for (const query of lists) {
-            const data = (await call(`GET /v1/${noun}?${query}`)).data as Json[];
-            const row = data.find((each) => each.id === id);
+            const { data } = await call(`GET /v1/${noun}?${query}`);
+            const row = data.find((each: { id: string }) => each.id === id);
             if (row) said.push(row.successor_id);
-            else expect(data[0]?.successor_id).toBe(null); // a new key has none
+            else expect(data[0].successor_id).toBe(null); // a new key has none
           }
           return [...new Set(said)];
         };

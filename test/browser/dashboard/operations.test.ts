@@ -180,12 +180,12 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await expect.poll(() => dialog(page, "Rotate CI").locator("time").getAttribute("datetime")).toBe(expires_at);
     const overlaps = dialog(page, "Rotate CI").getByLabel("The old key keeps working for").getByRole("option");
     expect(await overlaps.allInnerTexts()).toEqual(["No overlap: stop it now", "Until it expires"]);
-    await row.getByText("Not replaced").waitFor();
+    await row.locator(".badge", { hasText: "Not replaced" }).waitFor();
     await button(page, "Rotate key").click();
     await page.getByLabel("I have stored it").check();
     await button(page, "Done").click();
     await dialog(page, "Key rotated").getByRole("button", { name: "Close" }).click();
-    await row.getByText("Replaced", { exact: true }).waitFor();
+    await row.locator(".badge", { hasText: /^Replaced$/ }).waitFor();
     expect(await button(page, "Rotate CI").count()).toBe(0); // a second rotation would make a third key
     await expectAccessible(page);
     await suite.instance.call(t.owner.session, `POST /v1/keys/${other.id}/disable`, {});

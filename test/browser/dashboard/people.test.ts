@@ -1,7 +1,7 @@
 // Members and invitations, and the secret keys of developers.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { ownWorkspace, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { ownWorkspace, shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 import { freshEmail, memberOf } from "../../../harness/instances/people.ts";
@@ -143,6 +143,25 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await page.getByText("Secret key revoked.").waitFor();
     const { body } = await suite.instance.call(t.owner.session, "GET /v1/secret_keys");
     expect(body.data.map((key: { revoked_reason: string | null }) => key.revoked_reason)).toContain("not needed");
+    await g.expectClean();
+  });
+
+  it("lists this session and the newest others, and counts the rest", async () => {
+    const t = await shop(suite.instance);
+    await using g = await signedIn(suite.browser, suite.instance, t);
+    const { page } = g;
+    await page.route("**/v1/auth/sessions", async (route) => {
+      const response = await route.fetch();
+      const { data, ...list } = await response.json();
+      const [current] = data.filter((one: { current: boolean }) => one.current);
+      const others = Array.from({ length: 60 }, (_, i) => ({ ...current, id: `other-${i}`, current: false }));
+      await route.fulfill({ response, json: { ...list, data: [...others, current] } });
+    });
+    await page.goto(`${suite.instance.url}/#/account`);
+    const rows = page.getByRole("table", { name: "Sessions" }).locator("tbody tr");
+    await expect.poll(() => rows.count()).toBe(50);
+    await rows.first().getByText("This session").waitFor();
+    await page.getByText("and 11 older sessions").waitFor();
     await g.expectClean();
   });
 });

@@ -1,4 +1,5 @@
 // The person's sessions on this server.
+import { plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
 import { toProblem } from "../api/problems.ts";
 import { refreshReads, useRead } from "../api/query.ts";
@@ -52,6 +53,12 @@ const columns: Column<SessionRow>[] = [
   },
 ];
 
+const SHOWN_MAX = 50;
+
+/** The newest, and this one. */
+const firstOf = (rows: readonly SessionRow[]): SessionRow[] =>
+  rows.toSorted((a, b) => Number(b.current) - Number(a.current)).slice(0, SHOWN_MAX);
+
 export function Sessions() {
   const read = useRead("GET /v1/auth/sessions", {});
   const others = (read.state.value.data?.data ?? []).filter(({ current }) => !current).map(({ id }) => id);
@@ -68,7 +75,14 @@ export function Sessions() {
       }
     >
       <Loaded read={read}>
-        {({ data }) => <Table caption="Sessions" columns={columns} rows={data} rowKey={({ id }) => id} />}
+        {({ data }) => (
+          <>
+            <Table caption="Sessions" columns={columns} rows={firstOf(data)} rowKey={({ id }) => id} />
+            {data.length > SHOWN_MAX && (
+              <p class="panel-foot muted">and {plural(data.length - SHOWN_MAX, "older session")}</p>
+            )}
+          </>
+        )}
       </Loaded>
     </Panel>
   );

@@ -15,7 +15,12 @@ const before = new Map<string, string>();
 onForget(() => before.clear());
 const REMEMBERED_MAX = 2_000;
 
-export const pageSize = (): number => SIZES.find((size) => String(size) === param("limit")) ?? DEFAULT_SIZE;
+/** `max`: at most half of the longest page where a page has two lists. */
+export const pageSize = (max: number = SIZES[3]): number =>
+  Math.min(max, SIZES.find((size) => String(size) === param("limit")) ?? DEFAULT_SIZE);
+
+/** Rows of one list of a page that has two. */
+export const HALF_MAX = 100;
 
 /** The cursor of the page in the address; undefined for the first. `name`: where a page has several lists. */
 export const pageCursor = (name = "after"): string | undefined => param(name) || undefined;
@@ -42,6 +47,8 @@ type PagerProps = {
   what: string;
   /** How many there are on all pages, if that is known. */
   total?: number | undefined;
+  /** The longest page. */
+  max?: number;
 };
 
 /** A button was pressed, and the page that it opens is not there yet. */
@@ -63,7 +70,7 @@ function useFirstRow() {
   return pager;
 }
 
-export function Pager({ name = "after", next, shown, what, total }: PagerProps) {
+export function Pager({ name = "after", next, shown, what, total, max }: PagerProps) {
   const at = param(name);
   const isOnly = at === "" && next === null && param("limit") === "";
   const pager = useFirstRow();
@@ -87,8 +94,8 @@ export function Pager({ name = "after", next, shown, what, total }: PagerProps) 
           <label class="small">
             Rows{" "}
             <select onChange={(event) => setParams({ limit: event.currentTarget.value, [name]: null })}>
-              {SIZES.map((size) => (
-                <option key={size} value={size} selected={size === pageSize()}>
+              {SIZES.filter((size) => size <= (max ?? size)).map((size) => (
+                <option key={size} value={size} selected={size === pageSize(max)}>
                   {size}
                 </option>
               ))}

@@ -1,5 +1,6 @@
 // Code to copy, in one piece or in tabs. It contains ids and addresses only, never names that a customer chose.
 import { useRef, useState } from "preact/hooks";
+import { param, setParams } from "../links.ts";
 import { CopyButton } from "./copy.tsx";
 import { Tabs } from "./tabs.tsx";
 
@@ -34,14 +35,19 @@ type SnippetTabsProps = {
   snippets: readonly (readonly [name: string, code: string])[];
   /** Hides secrets in what is shown. */
   mask?: (code: string) => string;
+  /** The parameter of the address that has the chosen tab; none where leaving the address would lose something. */
+  tabParam?: string;
 } & Pick<SnippetProps, "onSelect" | "onCopied">;
 
-export function SnippetTabs({ label, snippets, mask = (code) => code, ...events }: SnippetTabsProps) {
-  const [chosen, setChosen] = useState(snippets[0]?.[0] ?? "");
+export function SnippetTabs({ label, snippets, mask = (code) => code, tabParam, ...events }: SnippetTabsProps) {
+  const [own, setOwn] = useState("");
+  const wanted = tabParam === undefined ? own : param(tabParam);
+  const choose = (name: string): void =>
+    tabParam === undefined ? setOwn(name) : setParams({ [tabParam]: name }, { replace: true });
   const names = snippets.map(([name]) => [name, name] as const);
-  const code = snippets.find(([name]) => name === chosen)?.[1] ?? "";
+  const [chosen, code] = snippets.find(([name]) => name === wanted) ?? snippets[0] ?? ["", ""];
   return (
-    <Tabs label={label} tabs={names} chosen={chosen} onChoose={setChosen}>
+    <Tabs label={label} tabs={names} chosen={chosen} onChoose={choose}>
       <Snippet key={chosen} code={code} shown={mask(code)} name={`${chosen} snippet`} {...events} />
     </Tabs>
   );

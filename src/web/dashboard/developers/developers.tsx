@@ -128,7 +128,7 @@ export function Developers() {
       <SecretKeys read={read} create={create} />
       <div class="two-columns">
         <Panel title="Call the API">
-          <SnippetTabs label="Call the API" snippets={apiSnippets(url, env.value)} />
+          <SnippetTabs tabParam="code" label="Call the API" snippets={apiSnippets(url, env.value)} />
         </Panel>
         <Panel title="Addresses and ids">
           <Facts

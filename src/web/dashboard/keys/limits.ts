@@ -1,11 +1,10 @@
 // Rate limit rules as people write them: one line each, "100 / 1 minute" or "100 / 60 s per tenant".
 import { DAY_MS } from "../../../kernel/durations.ts";
-import { WINDOW_MS_MAX, WINDOW_MS_MIN } from "../../../kernel/ratelimit/rule.ts";
+import { WINDOW_MS_MAX, WINDOW_MS_MIN, type RateLimit } from "../../../kernel/ratelimit/rule.ts";
 import { fieldProblem } from "../api/problems.ts";
 import { linesOf } from "../forms/lines.ts";
-import type { ApiKey } from "./state.ts";
 
-export type Rules = NonNullable<ApiKey["rate_limits"]>;
+export type Rules = RateLimit[];
 
 const UNITS: readonly [name: string, ms: number][] = [
   ["day", 86_400_000],

@@ -1,7 +1,8 @@
 // Keys that a secret scanner has found in public: where, and how long they still work.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { POLL_MS, useRead } from "../api/query.ts";
+import type { RouteOutput } from "../../../client.ts";
+import { POLL_MS, useRead, type Read } from "../api/query.ts";
 import { countLeaks, useOverview } from "../api/overview.ts";
 import { keyTitle, tenantLabel, useTenants, type SecretKey } from "../api/records.ts";
 import { RevokeSecretKey, RotateSecretKey } from "../developers/secret-key-dialogs.tsx";
@@ -14,7 +15,7 @@ import { Badge } from "../components/badge.tsx";
 import { Button, LinkButton } from "../components/button.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Panel } from "../components/page.tsx";
-import { Pager, pageCursor, pageSize } from "../components/pager.tsx";
+import { HALF_MAX, Pager, pageCursor, pageSize } from "../components/pager.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { FoundAt } from "../components/text.tsx";
@@ -128,15 +129,39 @@ function NoLeaks() {
   );
 }
 
-/** The newest: a workspace has few leaked secret keys. */
-const SECRET_KEYS_MAX = 200;
+type SecretKeysProps = { read: Read<RouteOutput<"GET /v1/secret_keys">>; onChoose: ColumnsOptions["onChoose"] };
+
+/** The newest: a workspace has few. */
+function LeakedSecretKeys({ read, onChoose }: SecretKeysProps) {
+  return (
+    <Loaded read={read} rows={1}>
+      {({ data, has_more }) =>
+        data.length > 0 && (
+          <Panel title="Secret keys">
+            <Table
+              caption="Leaked secret keys"
+              columns={columns({ name: (key) => <KeyName of={key} />, onChoose })}
+              rows={data}
+              rowKey={({ id }) => id}
+            />
+            {has_more && (
+              <p class="panel-foot">
+                <a href={hrefTo("developers")}>All secret keys</a>
+              </p>
+            )}
+          </Panel>
+        )
+      }
+    </Loaded>
+  );
+}
 
 export function LeaksPage() {
   const cursor = pageCursor();
-  const paging = { limit: pageSize(), ...(cursor !== undefined && { cursor }) };
+  const paging = { limit: pageSize(HALF_MAX), ...(cursor !== undefined && { cursor }) };
   const leaked = { env: env.value, state: "quarantined" as const };
   const keys = useRead("GET /v1/keys", { query: { ...leaked, ...paging } }, every);
-  const secretKeys = useRead("GET /v1/secret_keys", { query: { ...leaked, limit: SECRET_KEYS_MAX } }, every);
+  const secretKeys = useRead("GET /v1/secret_keys", { query: { ...leaked, limit: HALF_MAX } }, every);
   const [chosen, setChosen] = useState<Chosen | null>(null);
   const leakedSecrets = secretKeys.state.value.data?.data;
   const tenant = useTenantColumn(keys.state.value.data?.data ?? []);
@@ -151,21 +176,7 @@ export function LeaksPage() {
         </>
       }
     >
-      <Loaded read={secretKeys} rows={1}>
-        {() =>
-          leakedSecrets &&
-          leakedSecrets.length > 0 && (
-            <Panel title="Secret keys">
-              <Table
-                caption="Leaked secret keys"
-                columns={columns({ name: (key) => <KeyName of={key} />, onChoose: setChosen })}
-                rows={leakedSecrets}
-                rowKey={({ id }) => id}
-              />
-            </Panel>
-          )
-        }
-      </Loaded>
+      <LeakedSecretKeys read={secretKeys} onChoose={setChosen} />
       <Loaded read={keys}>
         {({ data, next_cursor = null }) => (
           <>
@@ -178,7 +189,7 @@ export function LeaksPage() {
               />
             )}
             {(next_cursor !== null || cursor !== undefined) && (
-              <Pager next={next_cursor} shown={data.length} what="key" />
+              <Pager next={next_cursor} shown={data.length} what="key" max={HALF_MAX} />
             )}
             {leakedSecrets?.length === 0 && data.length === 0 && cursor === undefined && <NoLeaks />}
           </>

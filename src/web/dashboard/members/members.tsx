@@ -10,7 +10,7 @@ import { Button, roleReason } from "../components/button.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Menu } from "../components/menu.tsx";
 import { Page, Panel } from "../components/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { HALF_MAX, nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
@@ -121,7 +121,7 @@ function InviteTables({ invites, columns }: { invites: readonly Invite[]; column
 
 function Invitations({ open }: { open: (next: Open) => void }) {
   const after = pageCursor();
-  const read = useRead("GET /v1/invites", { query: { after, limit: pageSize() } });
+  const read = useRead("GET /v1/invites", { query: { after, limit: pageSize(HALF_MAX) } });
   return (
     <Panel title="Invitations">
       <Loaded read={read} rows={3}>
@@ -143,7 +143,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
             <>
               <InviteTables invites={list.data} columns={inviteColumns(open)} />
               {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="invitation" />
+                <Pager next={nextCursor(list)} shown={list.data.length} what="invitation" max={HALF_MAX} />
               )}
             </>
           )
@@ -158,7 +158,7 @@ const CURSOR = "members_after";
 
 function MemberList({ open }: { open: (next: Open) => void }) {
   const after = pageCursor(CURSOR);
-  const read = useRead("GET /v1/members", { query: { after, limit: pageSize() } });
+  const read = useRead("GET /v1/members", { query: { after, limit: pageSize(HALF_MAX) } });
   // The person who ends the page before may have been removed since.
   const isGone = read.state.value.problem?.details.some(({ path }) => path === "after") ?? false;
   useEffect(() => {
@@ -176,6 +176,7 @@ function MemberList({ open }: { open: (next: Open) => void }) {
                 next={has_more ? (data.at(-1)?.user_id ?? null) : null}
                 shown={data.length}
                 what="member"
+                max={HALF_MAX}
               />
             )}
           </>

@@ -45,7 +45,7 @@ function Details({ project }: { project: Project }) {
             Your API verifies keys in its own process. It needs a secret key of the {env.value} environment in{" "}
             <code>KEYRACK_SECRET_KEY</code>; create one under <a href={hrefTo("developers")}>Developers</a>.
           </p>
-          <SnippetTabs label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
+          <SnippetTabs tabParam="code" label="Framework" snippets={verifierSnippets(serverUrl(), project.id)} />
         </Panel>
         <Nodes project={project} />
         <Recent target={project.id} title="Changes" />

@@ -1,0 +1,90 @@
+// Plans in the dashboard.
+import { describe, expect, it } from "vitest";
+import { hasBrowser } from "../../../harness/browser/browser.ts";
+import { ownWorkspace, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
+import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
+
+describe.runIf(hasBrowser)("plans", () => {
+  const suite = useBrowserSuite();
+  const open = useOwnerPage(suite);
+
+  it("creates a plan, puts a tenant on it, shows where a key's limits come from, and deletes it when unused", async () => {
+    const t = await ownWorkspace(suite.instance);
+    const call = (route: string, body?: object) => suite.instance.call(t.owner.session, route, body);
+    const project = await call("POST /v1/projects", { name: "Orders", slug: "orders" });
+    const tenant = await call("POST /v1/tenants", { external_id: "cus_1" });
+    const want = { project_id: project.body.id, tenant_id: tenant.body.id, env: "live", scopes: ["a", "b"] };
+    const key = await call("POST /v1/keys", want);
+    const g = await open(t, { page: "plans" });
+    const { page } = g;
+    await g.at("Plans");
+    await page.getByRole("heading", { name: "No plans yet" }).waitFor();
+    await button(page, "Create plan").click();
+    const create = dialog(page, "Create plan");
+    await create.getByLabel("Name").fill("Pro");
+    await create.getByLabel(/^Rate limits/).selectOption("Custom limits");
+    await create.getByLabel("Rules").fill("100 / minute");
+    await create.getByLabel(/^Scopes/).selectOption("Only some");
+    await create.getByLabel(/^Allowed scopes/).fill("a");
+    await create.getByLabel(/^Maximum active keys/).fill("many");
+    await create.getByRole("button", { name: "Create plan" }).click();
+    await create.getByText("Maximum active keys must be a number, or empty.").waitFor();
+    await create.getByLabel(/^Maximum active keys/).fill("5");
+    await expectAccessible(page);
+    await create.getByRole("button", { name: "Create plan" }).click();
+    await g.at("Pro");
+    await page.getByText("100 / minute").waitFor();
+    const { body } = await call("GET /v1/plans");
+    expect(body.data[0]).toMatchObject({ slug: "pro", scopes: ["a"], max_keys: 5, key_ttl_days: null });
+    const quotas = [
+      { id: "monthly", amount: 1000, refill: "monthly" },
+      { id: "trial", amount: 50, refill: "none", overage: "report" },
+    ];
+    await call(`PATCH /v1/plans/${body.data[0].id}`, { quotas });
+    await page.reload();
+    const shown = page.getByRole("definition").filter({ hasText: "keyrack plan update" }).getByRole("listitem");
+    await expect.poll(() => shown.allInnerTexts()).toEqual(["1,000 a month monthly", "50 once, only reported trial"]);
+    await expectAccessible(page);
+
+    await g.show(`tenants/${tenant.body.id}`);
+    await button(page, "Edit").click();
+    await dialog(page, "Edit tenant").getByLabel(/^Plan/).selectOption("Pro");
+    await button(page, "Save").click();
+    await page.getByRole("link", { name: "Pro", exact: true }).waitFor();
+    await g.show("tenants");
+    await page.getByRole("row", { name: /cus_1/ }).getByRole("cell", { name: "Pro" }).waitFor();
+    await g.show(`keys/${key.body.id}`);
+    await page.getByText("Scopes removed by the plan").waitFor();
+    const facts = await page.locator("dl.facts").allInnerTexts();
+    expect(facts.join(" ").replace(/\s+/g, " ")).toMatch(
+      /100 \/ minute Source Plan Plan Pro Scopes removed by the plan b/,
+    );
+
+    await g.show(`plans/${body.data[0].id}`);
+    await button(page, "Delete plan").click({ force: true });
+    expect(await page.getByRole("dialog").count()).toBe(0); // a tenant uses it
+    await page.getByRole("definition").getByRole("link", { name: "1", exact: true }).click();
+    await g.at("Tenants");
+    await expect.poll(() => page.locator("tbody").getByRole("row").count()).toBe(1);
+    await page.getByRole("rowheader", { name: /cus_1/ }).getByRole("link").click();
+    await g.at("cus_1");
+    const rules = ["a", "b", "c"].map((id, i) => ({
+      id,
+      limit: i + 1,
+      window_ms: 60_000,
+      algorithm: "sliding",
+      scope: "key",
+    }));
+    await call(`PATCH /v1/tenants/${tenant.body.id}`, { rate_limits: rules });
+    await page.reload();
+    await page.getByText("3 / minute").waitFor(); // all of them
+    await g.show(`plans/${body.data[0].id}`);
+    await call(`PATCH /v1/tenants/${tenant.body.id}`, { plan_id: null });
+    await page.reload();
+    await button(page, "Delete plan").click();
+    await dialog(page, "Delete plan").getByRole("button", { name: "Delete plan" }).click();
+    await page.getByRole("heading", { name: "No plans yet" }).waitFor();
+    await g.expectClean();
+  });
+});
