@@ -45,7 +45,6 @@ import {
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys, revokeSecretKeyRows, workingSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
-import { keySuccessors, secretKeySuccessors } from "../src/store/queries/successors.ts";
 import { unreplacedKeys } from "../src/store/queries/unreplaced-leaks.ts";
 import {
   firstAllowedAt,
@@ -180,8 +179,6 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   countFailureRows: (on) => [on.all(countFailureRows(on, 1))],
   failureBeyond: (on) => [on.all(failureBeyond(on, 1, 1))],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
-  keySuccessors: (on) => [keySuccessors(on, { workspace_id, ids: ["k"], now: 1 })],
-  secretKeySuccessors: (on) => [secretKeySuccessors(on, { workspace_id, ids: ["k"], now: 1 })],
   unreplacedKeys: (on) =>
     [null, ["p"]].map((projects) =>
       unreplacedKeys(on, { workspace_id, env: "live", now: 2, since: 1, max: 1, projects }),

@@ -34,7 +34,8 @@ describe.runIf(hasBrowser)("keys in the dashboard", () => {
     await page.emulateMedia({ reducedMotion: "reduce" }); // colours change at once
     await page.getByRole("link", { name: "Keys", exact: true }).click();
     await page.getByText("No live keys yet").waitFor();
-    expect(await page.getByRole("link", { name: "View test keys" }).getAttribute("href")).toContain("/test/keys");
+    const tests = page.getByRole("link", { name: "View test keys" });
+    await expect.poll(() => tests.getAttribute("href")).toContain("/test/keys");
     const pointed = await colours(page, ".main-nav [aria-current]");
     await page.mouse.move(600, 500);
     await expect.poll(() => colours(page, ".main-nav [aria-current]")).toBe(pointed);

@@ -146,7 +146,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await g.expectClean();
   });
 
-  it("lists this session and the newest others, and counts the rest", async () => {
+  it("lists this session and the newest others, and counts the older ones", async () => {
     const t = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, t);
     const { page } = g;

@@ -18,7 +18,7 @@ type Lifecycle = Pick<
   | "last_used_at"
 > &
   Partial<Pick<ApiKey, "disabled_at" | "disabled_reason">> & {
-    /** Of a successor that works. */
+    /** The id of a successor that works. */
     successor_id?: string | null | undefined;
   };
 
