@@ -12,7 +12,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { readText, root } from "../../harness/repository.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 
-const [, chapter = ""] = /^## Recipes\n(.*?)^## /ms.exec(readText("docs/sdk.md")) ?? [];
+const PAGE = readText("docs/sdk.md");
+const [, chapter = ""] = /^## Recipes\n(.*?)^## /ms.exec(PAGE) ?? [];
 /** The code of each recipe by its title. */
 const RECIPES = new Map(
   chapter.split(/^### /m).map((part) => {
@@ -20,14 +21,9 @@ const RECIPES = new Map(
     return [title, Array.from(part.matchAll(/^```js\n(.*?)^```$/gms), ([, code = ""]) => code)];
   }),
 );
-const KEYRACK = `import { createKeyrack } from "@keyrack/sdk";
-const keyrack = createKeyrack({
-  url: process.env.KEYRACK_URL,
-  secretKey: process.env.KEYRACK_SECRET_KEY,
-  projectId: process.env.KEYRACK_PROJECT_ID,
-});
-await keyrack.ready();
-`;
+/** What the quick start begins with. */
+const [made = ""] = /^const keyrack = .*?\.ready\(\);/ms.exec(PAGE) ?? [];
+const KEYRACK = `import { createKeyrack } from "@keyrack/sdk";\n${made}\n`;
 const folder = mkdtempSync(join(tmpdir(), "keyrack-recipes-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
