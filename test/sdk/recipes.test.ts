@@ -1,4 +1,4 @@
-// The recipes of docs/sdk.md as written, each in a process of its own, with the library bundled from its sources.
+// The recipes of docs/sdk-recipes.md as written, each in a process of its own, with the library bundled from its sources.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,10 +13,10 @@ import { readText, root } from "../../harness/repository.ts";
 import { FakeControlPlane } from "../../harness/sdk/control-plane.ts";
 
 const PAGE = readText("docs/sdk.md");
-const [, chapter = ""] = /^## Recipes\n(.*?)^## /ms.exec(PAGE) ?? [];
+const [, ...chapters] = readText("docs/sdk-recipes.md").split(/^## /m);
 /** The code of each recipe by its title. */
 const RECIPES = new Map(
-  chapter.split(/^### /m).map((part) => {
+  chapters.map((part) => {
     const [title = ""] = part.split("\n", 1);
     return [title, Array.from(part.matchAll(/^```js\n(.*?)^```$/gms), ([, code = ""]) => code)];
   }),
@@ -94,14 +94,14 @@ async function run(file: string, env: Record<string, string> = {}) {
 
 const codeOf = (title: string): string => {
   const [code] = RECIPES.get(title) ?? [];
-  if (code === undefined) throw new Error(`docs/sdk.md has no recipe "${title}"`);
+  if (code === undefined) throw new Error(`docs/sdk-recipes.md has no recipe "${title}"`);
   return code;
 };
 const headers = () => ({ "x-api-key": key });
 const LISTEN = "app.listen(0, '127.0.0.1', function () { console.log('http://127.0.0.1:' + this.address().port); });";
 
 it("every recipe is tested here", () => {
-  const titles = [...RECIPES.keys()].filter((title) => title !== "");
+  const titles = [...RECIPES.keys()];
   const tested = readText("test/sdk/recipes.test.ts");
   expect(titles.filter((title) => !tested.includes(`"${title}"`))).toEqual([]);
   expect(titles).toHaveLength(7);
