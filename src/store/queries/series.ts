@@ -124,7 +124,7 @@ export const groupIdsAfter = statement<{ after: number; limit: number }>()((db, 
   db.selectFrom("usage_groups").select("id").where("id", ">", p.after).orderBy("id").limit(p.limit),
 );
 
-/** Deletes rows of many groups: there may be a million, and a statement is a round trip. `groups`: their ids as JSON. */
+/** Deletes rows of many groups: there may be a million, and each statement is a round trip. `groups`: ids as JSON. */
 export const reapRollups = statement<{ groups: string; grain: number; before: number }>()((db, p, dialect) =>
   db
     .deleteFrom("usage_rollups")
