@@ -1,6 +1,6 @@
 // Lists of keys name the working key that replaces each.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/apiBackends.ts";
+import { apiBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import type { Reply } from "../../../harness/processes/send.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
