@@ -29,7 +29,7 @@ describe.runIf(hasBrowser)("plans", () => {
     await create.getByLabel(/^Allowed scopes/).fill("a");
     await create.getByLabel(/^Maximum active keys/).fill("many");
     await create.getByRole("button", { name: "Create plan" }).click();
-    await create.getByText("Maximum active keys must be a number, or empty.").waitFor();
+    await create.getByText("Maximum active keys must be a whole number, or empty.").waitFor();
     await create.getByLabel(/^Maximum active keys/).fill("5");
     await expectAccessible(page);
     await create.getByRole("button", { name: "Create plan" }).click();

@@ -49,6 +49,10 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Save").click();
     await page.getByText("Days until a new key expires must not be longer than the longest lifetime.").waitFor();
     await usual?.fill("");
+    await page.getByLabel(/^Days before expiry/).fill("30, x");
+    await button(page, "Save").click();
+    await page.getByText("Days before expiry on which owners are mailed: x is not a whole number.").waitFor();
+    await page.getByLabel(/^Days before expiry/).fill("30, 7");
     await idle?.fill("3"); // the server names it key_policy.idle_revoke_days
     await button(page, "Save").click();
     await expect.poll(() => idle?.evaluate((input) => input.matches("[aria-invalid=true]:focus"))).toBe(true);

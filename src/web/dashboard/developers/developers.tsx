@@ -86,9 +86,7 @@ function SecretKeys({ read, create }: SecretKeysProps) {
           ) : (
             <>
               <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
-              {(list.has_more || pageCursor() !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="secret key" />
-              )}
+              <Pager next={nextCursor(list)} shown={list.data.length} what="secret key" />
             </>
           )
         }

@@ -159,9 +159,7 @@ export function FleetPage() {
                 rows={data}
                 rowKey={({ project_id, node_id, env_scope }) => `${project_id} ${node_id} ${env_scope}`}
               />
-              {(next_cursor !== null || pageCursor() !== undefined) && (
-                <Pager next={next_cursor} shown={data.length} what="node" />
-              )}
+              <Pager next={next_cursor} shown={data.length} what="node" />
             </>
           )
         }

@@ -170,15 +170,13 @@ function MemberList({ open }: { open: (next: Open) => void }) {
         {({ data, has_more }) => (
           <>
             <Table caption="Members" columns={memberColumns(open)} rows={data} rowKey={({ user_id }) => user_id} />
-            {(has_more || after !== undefined) && (
-              <Pager
-                name={CURSOR}
-                next={has_more ? (data.at(-1)?.user_id ?? null) : null}
-                shown={data.length}
-                what="member"
-                max={HALF_MAX}
-              />
-            )}
+            <Pager
+              name={CURSOR}
+              next={has_more ? (data.at(-1)?.user_id ?? null) : null}
+              shown={data.length}
+              what="member"
+              max={HALF_MAX}
+            />
           </>
         )}
       </Loaded>

@@ -1,10 +1,10 @@
 // The fields that creating and editing a plan share.
 import { useState } from "preact/hooks";
-import { fieldProblem } from "../api/problems.ts";
 import type { Plan } from "../api/records.ts";
 import { SelectField, TextAreaField, TextField } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
+import { numberOf } from "../forms/number.ts";
 import { LimitsField, limitsOf } from "../keys/key-fields.tsx";
 
 function CeilingField({ value }: { value: Plan["scopes"] }) {
@@ -59,13 +59,6 @@ export function PlanFields({ plan }: { plan?: Plan }) {
       />
     </>
   );
-}
-
-function numberOf(values: Values, name: string): number | null {
-  const text = values[name] ?? "";
-  if (text === "") return null;
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
-  throw fieldProblem(name, "must be a number, or empty");
 }
 
 /** Throws a problem that names the field. */

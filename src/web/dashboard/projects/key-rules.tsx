@@ -4,6 +4,7 @@ import { CheckField, TextAreaField, TextField } from "../forms/field.tsx";
 import { fieldProblem } from "../api/problems.ts";
 import type { Values } from "../forms/form.tsx";
 import { linesOf } from "../forms/lines.ts";
+import { numberOf, numbersOf } from "../forms/number.ts";
 import { Facts } from "../components/page.tsx";
 import { UserText } from "../components/text.tsx";
 import type { Project, ScopeCatalogue } from "../api/records.ts";
@@ -79,24 +80,14 @@ export function KeyRulesFields({ project }: { project: Project }) {
   );
 }
 
-function daysOf(values: Values, name: string): number | null {
-  const text = values[name] ?? "";
-  if (text === "") return null;
-  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
-  throw fieldProblem(name, "must be a number of days, or empty");
-}
-
 /** Throws a problem if a scope is named twice, or if days are no number. */
 export function keyRulesOf(values: Values, project: Project) {
   const key_policy = {
     ...project.key_policy,
-    default_ttl_days: daysOf(values, "default_ttl_days"),
-    max_ttl_days: daysOf(values, "max_ttl_days"),
-    idle_revoke_days: daysOf(values, "idle_revoke_days"),
-    notice_days: (values.notice_days ?? "")
-      .split(/[\s,]+/)
-      .filter(Boolean)
-      .map(Number),
+    default_ttl_days: numberOf(values, "default_ttl_days"),
+    max_ttl_days: numberOf(values, "max_ttl_days"),
+    idle_revoke_days: numberOf(values, "idle_revoke_days"),
+    notice_days: numbersOf(values, "notice_days"),
     holder_rotate: values.holder_rotate === "true",
   };
   const { default_ttl_days: usual, max_ttl_days: longest } = key_policy;

@@ -63,9 +63,7 @@ export function Projects() {
           ) : (
             <>
               <Table caption="Projects" columns={COLUMNS} rows={list.data} rowKey={({ id }) => id} />
-              {(list.has_more || after !== undefined) && (
-                <Pager next={nextCursor(list)} shown={list.data.length} what="project" />
-              )}
+              <Pager next={nextCursor(list)} shown={list.data.length} what="project" />
             </>
           )
         }
