@@ -5,13 +5,13 @@ import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
 import { keyTitle, useProjects, type SecretKey } from "../api/records.ts";
-import { useCreating } from "../forms/create-dialog.ts";
+import { useCreate } from "../forms/create.tsx";
 import { env, hrefTo, serverUrl } from "../links.ts";
 import { KeyName, timeColumns } from "../keys/key-name.tsx";
 import { endedReason } from "../keys/state.ts";
 import { StateBadge } from "../keys/state-badge.tsx";
 import { Badge, Chips } from "../components/badge.tsx";
-import { Button, roleReason } from "../components/button.tsx";
+import { roleReason } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Menu } from "../components/menu.tsx";
@@ -112,14 +112,9 @@ function ProjectIds() {
 }
 
 export function Developers() {
-  const [creating, setCreating] = useCreating();
+  const { button: create, dialog } = useCreate("Create secret key", CreateSecretKey);
   const read = useRead("GET /v1/secret_keys", { query: { after: pageCursor(), limit: pageSize() } });
   const isEmpty = read.state.value.data?.data.length === 0;
-  const create = (
-    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-      Create secret key
-    </Button>
-  );
   const url = serverUrl();
   return (
     <Page title="Developers" lead="What your backend needs to call Keyrack." actions={!isEmpty && create}>
@@ -143,7 +138,7 @@ export function Developers() {
           />
         </Panel>
       </div>
-      {creating && <CreateSecretKey onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }

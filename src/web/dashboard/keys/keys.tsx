@@ -7,7 +7,7 @@ import { env, hrefTo, param, setParams } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
 import { Button, LinkButton, roleReason } from "../components/button.tsx";
 import { clearFilters, isFiltered } from "../forms/filters.tsx";
-import { useCreating } from "../forms/create-dialog.ts";
+import { useCreate } from "../forms/create.tsx";
 import { Empty, NoMatch } from "../components/empty.tsx";
 import { Menu } from "../components/menu.tsx";
 import { Page } from "../components/page.tsx";
@@ -177,16 +177,11 @@ function List({ read, create, onLookUp }: ListProps) {
 }
 
 export function Keys() {
-  const [creating, setCreating] = useCreating();
+  const { button: create, dialog } = useCreate("Create key", CreateKey);
   const [pasted, setPasted] = useState<string | null>(null);
   const read = useRead("GET /v1/keys", { query: keysQuery() }, { keeps: true });
   const { data: list } = read.state.value;
   const isEmpty = list?.data.length === 0 && !list.next_cursor && !isFiltered(KEY_FILTERS);
-  const create = (
-    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-      Create key
-    </Button>
-  );
   return (
     <Page
       title="Keys"
@@ -201,7 +196,7 @@ export function Keys() {
     >
       <List read={read} create={create} onLookUp={roleReason("admin") === null ? setPasted : undefined} />
       {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
-      {creating && <CreateKey onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }

@@ -2,10 +2,9 @@
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
-import { useCreating } from "../forms/create-dialog.ts";
+import { useCreate } from "../forms/create.tsx";
 import { hrefTo } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
-import { Button } from "../components/button.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
@@ -46,12 +45,7 @@ const COLUMNS: readonly Column<Plan>[] = [
 
 export function Plans() {
   const read = useRead("GET /v1/plans", {});
-  const [creating, setCreating] = useCreating();
-  const create = (
-    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-      Create plan
-    </Button>
-  );
+  const { button: create, dialog } = useCreate("Create plan", CreatePlan);
   const isEmpty = read.state.value.data?.data.length === 0;
   return (
     <Page
@@ -76,7 +70,7 @@ export function Plans() {
           )
         }
       </Loaded>
-      {creating && <CreatePlan onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }

@@ -3,8 +3,7 @@ import { useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
 import { hrefTo } from "../links.ts";
 import { ruleText } from "../keys/limits.ts";
-import { Button } from "../components/button.tsx";
-import { useCreating } from "../forms/create-dialog.ts";
+import { useCreate } from "../forms/create.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
 import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
@@ -40,12 +39,7 @@ const COLUMNS: readonly Column<Project>[] = [
 export function Projects() {
   const after = pageCursor();
   const read = useRead("GET /v1/projects", { query: { after, limit: pageSize() } });
-  const [creating, setCreating] = useCreating();
-  const create = (
-    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-      Create project
-    </Button>
-  );
+  const { button: create, dialog } = useCreate("Create project", CreateProject);
   const isEmpty = read.state.value.data?.data.length === 0 && after === undefined;
   return (
     <Page title="Projects" lead="The APIs whose keys you manage." actions={!isEmpty && create}>
@@ -68,7 +62,7 @@ export function Projects() {
           )
         }
       </Loaded>
-      {creating && <CreateProject onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }

@@ -5,8 +5,7 @@ import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filter
 import { hrefTo, param } from "../links.ts";
 import { COUNT_MAX, useOverview } from "../api/overview.ts";
 import { Badge } from "../components/badge.tsx";
-import { Button } from "../components/button.tsx";
-import { useCreating } from "../forms/create-dialog.ts";
+import { useCreate } from "../forms/create.tsx";
 import { Empty, NoMatch } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
 import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
@@ -74,12 +73,7 @@ export function Tenants() {
   const { data: overview } = useOverview(POLL_MS.rare).state.value;
   const isSearch = FILTERS.some((name) => param(name) !== "");
   const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
-  const [creating, setCreating] = useCreating();
-  const create = (
-    <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-      Create tenant
-    </Button>
-  );
+  const { button: create, dialog } = useCreate("Create tenant", CreateTenant);
   const isEmpty = read.state.value.data?.data.length === 0 && !isFiltered(FILTERS);
   return (
     <Page title="Tenants" lead="Your customers: the organisations that hold keys." actions={!isEmpty && create}>
@@ -117,7 +111,7 @@ export function Tenants() {
           )
         }
       </Loaded>
-      {creating && <CreateTenant onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }
