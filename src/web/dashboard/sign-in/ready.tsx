@@ -82,7 +82,7 @@ export function Ready({ made }: { made: Made }) {
       <h2>API key, for your first customer</h2>
       <Secret secret={made.api_key.key} variable="API_KEY" onStored={storeKey} />
       <h2>Try it</h2>
-      <p>It connects a verifier and sends a first request: the next two steps below are done when you have run it.</p>
+      <p>Run this. It connects a verifier and sends a first request, which completes the next two steps below.</p>
       <div class="no-print">
         <SnippetTabs
           label="Try it"
