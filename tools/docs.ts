@@ -2,7 +2,7 @@
 // table of docs/isolation.md, the CLI's commands.gen.json and the golden files for help and OpenAPI.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { fileKey, settingNamesByGroup, settingsTable, type SettingName } from "../src/config/settings.ts";
+import { envOf, settingNamesByGroup, settingsTable, type SettingName } from "../src/config/settings.ts";
 import { openApiDocument } from "../src/http/openapi.ts";
 import { endpoints } from "../src/api/index.ts";
 import { apiPage } from "./api-page.ts";
@@ -15,8 +15,8 @@ import { withSharesTable } from "./shares-table.ts";
 
 export function configurePage(): string {
   const rowOf = (name: SettingName): string => {
-    const { env, defaultText, description } = settingsTable[name];
-    return row([`\`${env}\``, `\`${fileKey(name)}\``, defaultText ? `\`${defaultText}\`` : "(unset)", description]);
+    const { defaultText, description } = settingsTable[name];
+    return row([`\`${envOf(name)}\``, `\`${name}\``, defaultText ? `\`${defaultText}\`` : "(unset)", description]);
   };
   const groups = settingNamesByGroup.flatMap(({ title, names }) => [
     `## ${title}`,

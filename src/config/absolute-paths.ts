@@ -1,7 +1,6 @@
 // Settings for another process: relative paths are made absolute, because its working folder may be another one.
 import { resolve } from "node:path";
-import { settingNames } from "./load.ts";
-import { settingsTable, type Settings } from "./settings.ts";
+import { settingNames, settingsTable, type Settings } from "./settings.ts";
 
 export function withAbsolutePaths(settings: Settings): Settings {
   const { database_url: database, mail_url: mail } = settings;

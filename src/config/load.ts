@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { editDistance, suggestion } from "./nearest.ts";
 import { parsers } from "./parsers.ts";
-import { BadSetting, fileKey, settingsTable, type SettingName, type Settings } from "./settings.ts";
+import { BadSetting, envOf, settingNames, settingsTable, type SettingName, type Settings } from "./settings.ts";
 import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
 
 /** Settings as they are written in the environment or as flags. */
@@ -19,7 +19,6 @@ export type Loaded = {
   warnings: string[];
 };
 
-export const settingNames = Object.keys(settingsTable) as SettingName[];
 /** Variables of the CLI and of `keyrack ephemeral`, which name an instance: known, but not settings of the server. */
 export const CLIENT_ENV: readonly string[] = [
   "KEYRACK_URL",
@@ -50,7 +49,8 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
   const raw = {} as Loaded["raw"];
   const settings: Record<string, unknown> = {};
   for (const name of settingNames) {
-    const { env: envName, defaultText, kind } = settingsTable[name];
+    const { defaultText, kind } = settingsTable[name];
+    const envName = envOf(name);
     const fromEnv = isServiceLink(envName, env[envName], warnings) ? undefined : env[envName];
     const candidates: [string | undefined, Source][] = [
       [flags[name], "flag"],
@@ -72,7 +72,7 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
 
 function sourceName(name: SettingName, source: Source, file: string | null): string {
   if (source === "flag") return `--${name.replaceAll("_", "-")}`;
-  return source === "file" ? `${file}: ${fileKey(name)}` : settingsTable[name].env;
+  return source === "file" ? `${file}: ${name}` : envOf(name);
 }
 
 /** The settings file that --config or KEYRACK_CONFIG names. */
@@ -98,8 +98,8 @@ function readConfigFile(file: string): SettingTexts {
   }
   const result: SettingTexts = {};
   for (const [key, value] of Object.entries(parsed)) {
-    const name = settingNames.find((candidate) => fileKey(candidate) === key);
-    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, settingNames.map(fileKey))}`);
+    const name = settingNames.find((candidate) => candidate === key);
+    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, settingNames)}`);
     if (!["string", "number", "boolean"].includes(typeof value))
       throw new BadSetting(`${file}: ${key} must be a string, a number or a boolean`);
     result[name] = typeof value === "boolean" ? (value ? "on" : "off") : String(value);
@@ -120,7 +120,7 @@ function isServiceLink(envName: string, value: string | undefined, warnings: str
 const wordsOf = (name: string): string => name.split("_").toSorted().join("_");
 
 function checkEnvironment(env: LoadInput["env"]): string[] {
-  const known: string[] = [...settingNames.map((name) => settingsTable[name].env), ...CLIENT_ENV, "KEYRACK_CONFIG"];
+  const known: string[] = [...settingNames.map(envOf), ...CLIENT_ENV, "KEYRACK_CONFIG"];
   const warnings: string[] = [];
   for (const name of Object.keys(env)) {
     if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;

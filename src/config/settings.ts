@@ -41,6 +41,7 @@ export type SettingName = keyof typeof settingsTable;
 type Parsed<K extends SettingName> = ReturnType<(typeof parsers)[(typeof settingsTable)[K]["kind"]]>;
 export type Settings = { readonly [K in SettingName]: Parsed<K> };
 
+export const settingNames = Object.keys(settingsTable) as SettingName[];
 export const settingNamesByGroup = Object.entries(settingGroups).map(([title, group]) => ({
   title,
   names: Object.keys(group) as SettingName[],
@@ -49,7 +50,5 @@ export const settingNamesByGroup = Object.entries(settingGroups).map(([title, gr
 /** A setting that cannot be used. The message is one sentence; commands exit with 2. */
 export class BadSetting extends Error {}
 
-/** The name of a setting in keyrack.toml. */
-export function fileKey(name: SettingName): string {
-  return settingsTable[name].env.slice("KEYRACK_".length).toLowerCase();
-}
+/** The environment variable of a setting. In keyrack.toml it is written as in the table. */
+export const envOf = (name: SettingName): string => `KEYRACK_${name.toUpperCase()}`;

@@ -1,7 +1,7 @@
 // Records in the deployment's audit chain that an instance started with other settings than before. Of values only
 // keyed hashes are stored: a short secret could be guessed from a plain one.
 import { createHmac } from "node:crypto";
-import { settingsTable, type SettingName } from "../config/settings.ts";
+import { settingNames, type SettingName } from "../config/settings.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import type { Services } from "../domain/core/context.ts";
 import { mutate, unchanged } from "../domain/core/mutate.ts";
@@ -25,7 +25,7 @@ type Configuration = Record<string, string>;
 
 function configurationOf({ settings, vault }: Services): Configuration {
   const key = vault.derive("settings");
-  const names = (Object.keys(settingsTable) as SettingName[]).filter((name) => !PLACES.includes(name));
+  const names = settingNames.filter((name) => !PLACES.includes(name));
   const hashOf = (name: SettingName): string =>
     createHmac("sha256", key)
       .update(`${name}=${JSON.stringify(settings[name])}`)

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
-import { settingsTable } from "../../src/config/settings.ts";
+import { envOf, settingNames } from "../../src/config/settings.ts";
 import { backends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { findRedis, hasRedis } from "../../harness/databases/redis.ts";
@@ -22,7 +22,7 @@ describe("deploy/compose", () => {
     const env = Object.fromEntries(
       [...filled.matchAll(/^ +(KEYRACK_\w+): (.*)$/gm)].map(([, name, value]) => [name, value]),
     );
-    const known: string[] = Object.values(settingsTable).map((setting) => setting.env);
+    const known: string[] = settingNames.map(envOf);
     expect(Object.keys(env).filter((name) => !known.includes(name))).toEqual([]);
     const { settings, warnings } = loadSettings({ env, cwd: "/" });
     expect(warnings).toEqual([]);

@@ -6,7 +6,7 @@ import { parse, parseAllDocuments } from "yaml";
 import { hasTool } from "../../harness/processes/tools.ts";
 import { filesIn, readText, root } from "../../harness/repository.ts";
 import { loadSettings } from "../../src/config/load.ts";
-import { settingsTable } from "../../src/config/settings.ts";
+import { envOf, settingNames } from "../../src/config/settings.ts";
 import { VERSION } from "../../src/platform/version.ts";
 import { composeProblems, kubernetesProblems, type Manifest } from "../../harness/deploy-rules.ts";
 
@@ -41,7 +41,7 @@ describe.each(FOLDERS)("%s", (folder) => {
   });
 
   it("sets only existing settings, to valid values", () => {
-    const known: string[] = Object.values(settingsTable).map(({ env }) => env);
+    const known: string[] = settingNames.map(envOf);
     const named = readText(`${folder}/${documents[0]?.kind.toLowerCase()}.yaml`).match(/KEYRACK_\w+/g) ?? [];
     expect([...named, ...Object.keys(settings)].filter((name) => !known.includes(name))).toEqual([]);
     expect(loadSettings({ env: settings, cwd: "/" }).warnings).toEqual([]);

@@ -4,7 +4,7 @@
 import { describe, expect, it } from "vitest";
 import { filesIn, readText } from "../../harness/repository.ts";
 import { firstDifference } from "../../harness/texts.ts";
-import { settingsTable } from "../../src/config/settings.ts";
+import { envOf, settingNames } from "../../src/config/settings.ts";
 import { sharesTable, type Resource, type Share } from "../../src/fairness/shares.ts";
 import { withSharesTable } from "../../tools/shares-table.ts";
 
@@ -217,7 +217,7 @@ describe("the shares table", () => {
   });
 
   it("names settings that exist", () => {
-    const settings = new Set<string>(Object.values(settingsTable).map(({ env }) => env));
+    const settings = new Set<string>(settingNames.map(envOf));
     const named = rows.flatMap(([, { setting = [] }]) => setting);
     expect(named.filter((setting) => !settings.has(setting))).toEqual([]);
   });

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { gzip, gzipSync } from "node:zlib";
 import { buildFullProgram } from "../../src/cli/command-table.ts";
 import { completionScript } from "../../src/cli/commands/completion.ts";
-import { settingsTable } from "../../src/config/settings.ts";
+import { envOf, settingNames, settingsTable } from "../../src/config/settings.ts";
 import { root, type Target } from "../sea/targets.ts";
 import { architectures } from "./architectures.ts";
 import { readDocument } from "./links.ts";
@@ -123,7 +123,10 @@ Description: self-hosted control plane for API keys
 
 /** Every setting, commented out. The unit sets the data dir, the only place it may write to. */
 function settingsFile(): string {
-  const settings = Object.values(settingsTable).filter(({ env }) => env !== "KEYRACK_DATA_DIR");
-  const blocks = settings.map(({ env, defaultText, description }) => `# ${description}\n#${env}=${defaultText}\n`);
+  const names = settingNames.filter((name) => name !== "data_dir");
+  const blocks = names.map((name) => {
+    const { defaultText, description } = settingsTable[name];
+    return `# ${description}\n#${envOf(name)}=${defaultText}\n`;
+  });
   return `# Settings of keyrack.service. Remove the # in front of a name to set it, then: systemctl restart keyrack\n\n${blocks.join("\n")}`;
 }

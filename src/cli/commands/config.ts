@@ -1,7 +1,7 @@
 // `keyrack config show/check/example`.
 import type { Command } from "commander";
 import { requireConsistent } from "../../config/consistency.ts";
-import { fileKey, settingNamesByGroup, settingsTable, type SettingName } from "../../config/settings.ts";
+import { envOf, settingNamesByGroup, settingsTable, type SettingName } from "../../config/settings.ts";
 import { readSettings, usageErrors } from "../settings.ts";
 import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
 
@@ -39,7 +39,7 @@ function show(options: Options): void {
   const { raw } = readSettings(options);
   const rowOf = (name: SettingName) => {
     const { value, source } = raw[name];
-    return { name: settingsTable[name].env, value: settingsTable[name].secret && value ? "(hidden)" : value, source };
+    return { name: envOf(name), value: settingsTable[name].secret && value ? "(hidden)" : value, source };
   };
   const groups = settingNamesByGroup.map(({ title, names }) => ({ title, rows: names.map(rowOf) }));
   const rows = groups.flatMap((group) => group.rows);
@@ -69,7 +69,7 @@ function exampleFile(): string {
   const blockOf = (name: SettingName): string => {
     const { description, defaultText } = settingsTable[name];
     const value = /^\d+$/.test(defaultText) ? defaultText : JSON.stringify(defaultText);
-    return `# ${description}\n#${fileKey(name)} = ${value}\n`;
+    return `# ${description}\n#${name} = ${value}\n`;
   };
   return [
     "# keyrack.toml: every setting with its default. Environment variables and flags override this file.\n",

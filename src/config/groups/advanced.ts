@@ -3,33 +3,24 @@ import { setting } from "../setting.ts";
 
 export const advancedSettings = {
   audit_verify_rows: setting(
-    "KEYRACK_AUDIT_VERIFY_ROWS",
     "rows",
     "200000",
     "Audit chains up to this many rows are verified in full each time; longer ones from the last verified row on.",
   ),
   audit_verify_every: setting(
-    "KEYRACK_AUDIT_VERIFY_EVERY",
     "duration",
     "24h",
     "How often longer audit chains are verified in full; off = only on demand.",
   ),
   hot_auth_ttl_ms: setting(
-    "KEYRACK_HOT_AUTH_TTL_MS",
     "ms",
     "5000",
     "How long an authenticated secret key is cached on hot endpoints, in milliseconds; 0 = never.",
   ),
   fast_lane: setting(
-    "KEYRACK_FAST_LANE",
     "switch",
     "on",
     "off = serve every endpoint through h3 alone, without the fast lane for hot endpoints.",
   ),
-  cache_dir: setting(
-    "KEYRACK_CACHE_DIR",
-    "path",
-    "",
-    "Folder where the binary unpacks its native addons; unset = the data dir.",
-  ),
+  cache_dir: setting("path", "", "Folder where the binary unpacks its native addons; unset = the data dir."),
 } as const;

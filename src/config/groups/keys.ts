@@ -2,50 +2,26 @@
 import { setting } from "../setting.ts";
 
 export const keysSettings = {
-  holder_plane: setting(
-    "KEYRACK_HOLDER_PLANE",
-    "switch",
-    "on",
-    "off = API keys cannot show, rotate or revoke themselves.",
-  ),
-  key_policy_every: setting(
-    "KEYRACK_KEY_POLICY_EVERY",
-    "duration",
-    "1h",
-    "How often projects are searched for idle keys to revoke; off = never.",
-  ),
-  scanner_keys_file: setting(
-    "KEYRACK_SCANNER_KEYS_FILE",
-    "path",
-    "",
-    "JSON file with the public keys of the secret scanner.",
-  ),
-  scanner_keys_url: setting(
-    "KEYRACK_SCANNER_KEYS_URL",
-    "public_https_url",
-    "",
-    "URL of the public keys of the secret scanner, instead of a file.",
-  ),
+  holder_plane: setting("switch", "on", "off = API keys cannot show, rotate or revoke themselves."),
+  key_policy_every: setting("duration", "1h", "How often projects are searched for idle keys to revoke; off = never."),
+  scanner_keys_file: setting("path", "", "JSON file with the public keys of the secret scanner."),
+  scanner_keys_url: setting("public_https_url", "", "URL of the public keys of the secret scanner, instead of a file."),
   revoke_wait_ms: setting(
-    "KEYRACK_REVOKE_WAIT_MS",
     "wait",
     "10000",
     "How long a change with wait=true waits for nodes, in milliseconds. Values above 25000 count as 25000.",
   ),
   node_live_ms: setting(
-    "KEYRACK_NODE_LIVE_MS",
     "node_live",
     "120000",
     "A node counts as live for this long after its last poll, in milliseconds. At least 1000; below 60000, nodes may look silent during a long poll.",
   ),
   node_late_after: setting(
-    "KEYRACK_NODE_LATE_AFTER",
     "duration",
     "10s",
     "A live node is late when it lacks a policy version that is older than this; off = never.",
   ),
   nodes_max: setting(
-    "KEYRACK_NODES_MAX",
     "nodes",
     "10000",
     "Maximum number of registered nodes per project and environment. Further nodes are served, but changes with wait=true stay incomplete.",

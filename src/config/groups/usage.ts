@@ -2,51 +2,31 @@
 import { setting } from "../setting.ts";
 
 export const usageSettings = {
-  ingest_events_per_minute: setting(
-    "KEYRACK_INGEST_EVENTS_PER_MINUTE",
-    "count",
-    "120000",
-    "Maximum number of telemetry events per minute and workspace.",
-  ),
+  ingest_events_per_minute: setting("count", "120000", "Maximum number of telemetry events per minute and workspace."),
   series: setting(
-    "KEYRACK_SERIES",
     "switch",
     "on",
     "off = no usage series and no usage export: telemetry is only counted per key and day, and per tenant and month.",
   ),
-  series_minutes: setting(
-    "KEYRACK_SERIES_MINUTES",
-    "series_minutes",
-    "48h",
-    "How long usage by minute is kept, 1h to 7d.",
-  ),
-  series_hours: setting("KEYRACK_SERIES_HOURS", "series_hours", "35d", "How long usage by hour is kept, 2d to 400d."),
+  series_minutes: setting("series_minutes", "48h", "How long usage by minute is kept, 1h to 7d."),
+  series_hours: setting("series_hours", "35d", "How long usage by hour is kept, 2d to 400d."),
   series_routes: setting(
-    "KEYRACK_SERIES_ROUTES",
     "series_routes",
     "200",
     "Maximum number of distinct routes per project, environment and UTC day, 0 to 2000; further ones are counted together.",
   ),
   last_used_detail: setting(
-    "KEYRACK_LAST_USED_DETAIL",
     "switch",
     "on",
     "off = do not store the network and user agent of a key's last use; stored ones are deleted within the hour.",
   ),
   meter_url: setting(
-    "KEYRACK_METER_URL",
     "endpoint",
     "",
     "http:// or https:// endpoint that takes usage by tenant and hour as batches of CloudEvents; unset = no push.",
   ),
-  meter_token_file: setting(
-    "KEYRACK_METER_TOKEN_FILE",
-    "path",
-    "",
-    "File with the bearer token for KEYRACK_METER_URL, read for each request.",
-  ),
+  meter_token_file: setting("path", "", "File with the bearer token for KEYRACK_METER_URL, read for each request."),
   meter_settle: setting(
-    "KEYRACK_METER_SETTLE",
     "meter_settle",
     "15m",
     "Delay before an hour of usage is pushed, after it ends or after a late report; 1s to 7d.",

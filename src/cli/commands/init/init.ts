@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { SettingTexts } from "../../../config/load.ts";
-import { fileKey, settingsTable, type Settings } from "../../../config/settings.ts";
+import { settingsTable, type Settings } from "../../../config/settings.ts";
 import { createFileDurably, writeFileAtomically } from "../../../platform/fsync.ts";
 import { readSettings } from "../../settings.ts";
 import { shellQuote } from "../../ui/command-name.ts";
@@ -127,7 +127,7 @@ function absolutePaths({ data_dir, database_url, mail_url }: Settings): SettingT
 function toToml(answers: SettingTexts): string {
   const lines = INIT_SETTINGS.filter((name) => answers[name]).map((name) => {
     const value = answers[name] ?? "";
-    return `${fileKey(name)} = ${name === "port" ? value : JSON.stringify(value)}`;
+    return `${name} = ${name === "port" ? value : JSON.stringify(value)}`;
   });
   return `# Written by keyrack init. For all settings run: keyrack config example\n${lines.join("\n")}\n`;
 }

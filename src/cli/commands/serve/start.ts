@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Loaded } from "../../../config/load.ts";
-import { settingsTable } from "../../../config/settings.ts";
+import { envOf, settingNames } from "../../../config/settings.ts";
 import type { Clock } from "../../../domain/core/clock.ts";
 import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
@@ -63,9 +63,7 @@ function ephemeralSettings(options: StartOptions, dir: string): Loaded {
     restore_test_every: "off",
   };
   const loaded = readSettings(options, { env: { KEYRACK_LOG_LEVEL, KEYRACK_CACHE_DIR }, cwd: dir, flags });
-  const named = [...Object.values(settingsTable).map(({ env }) => env), "KEYRACK_CONFIG"].filter(
-    (name) => ignored[name],
-  );
+  const named = [...settingNames.map(envOf), "KEYRACK_CONFIG"].filter((name) => ignored[name]);
   if (named.length > 0) loaded.warnings.push(`An ephemeral instance ignores ${named.join(", ")}.`);
   return loaded;
 }
