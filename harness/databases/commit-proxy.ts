@@ -41,6 +41,13 @@ function endTogether(pair: readonly Socket[], open: Set<Socket>, state: State): 
   return end;
 }
 
+function withPort(real: string, port: number): string {
+  const url = new URL(real);
+  url.host = `127.0.0.1:${port}`;
+  url.searchParams.delete("host"); // a Unix socket
+  return url.href;
+}
+
 export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const listeners = new Set<State>();
@@ -81,12 +88,7 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: (real) => {
-      const url = new URL(real);
-      url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-      url.searchParams.delete("host"); // a Unix socket
-      return url.href;
-    },
+    url: (real) => withPort(real, (server.address() as AddressInfo).port),
     cutNext: (when) =>
       new Promise((done) => {
         armed = { when, done };

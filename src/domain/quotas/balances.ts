@@ -9,6 +9,7 @@ import { confinedTo, type Actor, type EmbedActor, type Vendor } from "../core/ac
 import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess, requireReadable } from "../core/env-access.ts";
 import { readDefinition, type Metered } from "./definitions.ts";
+import type { Holding } from "./holding.ts";
 import { readBalance } from "./takes.ts";
 
 /** Attempts at a read before one is accepted that overlaps a transaction of this process. */
@@ -80,12 +81,17 @@ async function balanceOf(ctx: Ctx, metered: Metered) {
 
 const NOTHING = { taken: 0, fromAmount: 0, granted: 0, held: 0, heldGranted: 0 };
 
+/** Resolves when no transaction of ours is pending. */
+async function settled(holding: Holding): Promise<void> {
+  while (holding.pending) await holding.pending.catch(() => {});
+}
+
 /** The row and this process's own part of it as of one moment: no transaction of ours comes between the two. */
 async function readBoth({ services }: Ctx, metered: Metered) {
   const { quotas, clock, store } = services;
   for (let attempt = 1; ; attempt++) {
     const holding = quotas.find(metered);
-    while (holding?.pending) await holding.pending.catch(() => {});
+    if (holding) await settled(holding);
     const transactions = holding?.transactions;
     const stored = await readBalance(store.read, { metered, process_id: quotas.process_id, now: clock.now() });
     quotas.leases.expire(clock.now());

@@ -118,7 +118,7 @@ for (const backend of backends) {
       const spy = vi.spyOn(read, "all").mockImplementation(async (query) => {
         const rows = await all(query);
         if (query.sql.includes("quota_balances")) await other.services.quotas.recall(`${metered.tenant_id}/`);
-        return rows as never;
+        return rows;
       });
       expect(await metered.balance()).toMatchObject({ spent: 1, remaining: 63_999 });
       spy.mockRestore();
