@@ -5,7 +5,6 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse as parseToml } from "smol-toml";
 import { editDistance, suggestion } from "./nearest.ts";
-import { parsers } from "./parsers.ts";
 import { BadSetting, envOf, settingNames, settingsTable, type SettingName, type Settings } from "./settings.ts";
 import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
 
@@ -49,7 +48,7 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
   const raw = {} as Loaded["raw"];
   const settings: Record<string, unknown> = {};
   for (const name of settingNames) {
-    const { defaultText, kind } = settingsTable[name];
+    const { defaultText, parse } = settingsTable[name];
     const envName = envOf(name);
     const fromEnv = isServiceLink(envName, env[envName], warnings) ? undefined : env[envName];
     const candidates: [string | undefined, Source][] = [
@@ -61,7 +60,7 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
     const [value = "", source] = candidates.find(([text]) => text !== undefined && text !== "") ?? ["", "default"];
     raw[name] = { value, source };
     try {
-      settings[name] = parsers[kind](value);
+      settings[name] = parse(value);
     } catch (error) {
       throw new BadSetting(`${sourceName(name, source, path)}: ${(error as Error).message}`);
     }

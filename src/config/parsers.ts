@@ -1,10 +1,8 @@
-// Parses and validates the text of a setting, by kind. A parser throws a message that `loadSettings` prefixes with the
-// name.
+// Parse and validate the text of a setting. A parser throws a message that `loadSettings` prefixes with the name.
 import { alternatives } from "../kernel/text/alternatives.ts";
 import { parseSettingNetwork } from "../kernel/network/cidr.ts";
 import { addressIn, isPublicAddress } from "../kernel/network/public-addresses.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../kernel/durations.ts";
-import { MIB } from "../kernel/sizes.ts";
 
 export type DatabaseSetting =
   | { kind: "default" }
@@ -12,7 +10,7 @@ export type DatabaseSetting =
   | { kind: "postgres"; url: string };
 type MailSetting = { kind: "file"; dir: string | null } | { kind: "smtp"; url: string } | { kind: "log" };
 
-function integer(min: number, max: number) {
+export function integer(min: number, max: number) {
   return (text: string): number => {
     const value = /^\d+$/.test(text) ? Number(text) : Number.NaN;
     if (!(value >= min && value <= max)) throw new Error(`must be a whole number from ${min} to ${max}`);
@@ -20,14 +18,28 @@ function integer(min: number, max: number) {
   };
 }
 
-function oneOf<const T extends string>(...values: T[]) {
+export function oneOf<const T extends string>(...values: T[]) {
   return (text: string): T => {
     if (!(values as string[]).includes(text)) throw new Error(`must be ${alternatives(values)}`);
     return text as T;
   };
 }
 
-function httpUrl(text: string): string | null {
+export const text = (value: string): string => value;
+/** Relative ones are made absolute for another process (absolute-paths.ts). */
+export const path = (value: string): string => value;
+export const onOff = (value: string): boolean => oneOf("on", "off")(value) === "on";
+export const count = integer(1, 1_000_000_000);
+export const zeroOrCount = integer(0, 1_000_000_000);
+export const megabytes = integer(8, 1_000_000);
+export const zeroOrMegabytes = (value: string): number => (value === "0" ? 0 : integer(8, 1_000_000_000)(value));
+
+/** Unset is null. */
+export function optional<T>(parse: (value: string) => T) {
+  return (value: string): T | null => (value === "" ? null : parse(value));
+}
+
+export function httpUrl(text: string): string | null {
   if (text === "") return null;
   const url = URL.canParse(text) ? new URL(text) : null;
   if (!url || !/^https?:$/.test(url.protocol)) throw new Error("must be an http:// or https:// URL");
@@ -36,7 +48,7 @@ function httpUrl(text: string): string | null {
 }
 
 /** Called as it is written. Credentials in it would be logged by the receiver's proxies. */
-function endpoint(text: string): string | null {
+export function endpoint(text: string): string | null {
   if (httpUrl(text) === null) return null;
   const { username, password } = new URL(text);
   if (username || password) throw new Error("must not contain a user name or a password");
@@ -50,14 +62,14 @@ function httpsUrl(text: string): string | null {
 }
 
 /** Fetched by the server itself: an address that is not public would lead into the operator's own network. */
-function publicHttpsUrl(text: string): string | null {
+export function publicHttpsUrl(text: string): string | null {
   const url = httpsUrl(text);
   const address = url && addressIn(new URL(url));
   if (address && !isPublicAddress(address)) throw new Error("must not name a private or reserved address");
   return url;
 }
 
-function database(text: string): DatabaseSetting {
+export function database(text: string): DatabaseSetting {
   if (text === "") return { kind: "default" };
   if (text.startsWith("sqlite:") && text.length > 7) return { kind: "sqlite", file: text.slice(7) };
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -65,7 +77,7 @@ function database(text: string): DatabaseSetting {
   throw new Error("must be sqlite:FILE or postgres://USER@HOST/DATABASE");
 }
 
-function redis(text: string): string[] | null {
+export function redis(text: string): string[] | null {
   if (text === "") return null;
   const urls = text.split(",").map((part) => part.trim());
   for (const url of urls) {
@@ -75,7 +87,7 @@ function redis(text: string): string[] | null {
   return urls;
 }
 
-function mail(text: string): MailSetting {
+export function mail(text: string): MailSetting {
   if (text === "") return { kind: "file", dir: null };
   if (text === "log:") return { kind: "log" };
   if (text.startsWith("file:") && text.length > 5) return { kind: "file", dir: text.slice(5) };
@@ -86,7 +98,7 @@ function mail(text: string): MailSetting {
 const UNITS: Record<string, number> = { s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS };
 
 /** In milliseconds, or null for off. */
-function duration(text: string): number | null {
+export function duration(text: string): number | null {
   if (text === "off") return null;
   const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   if (!count || !unit || Number(count) === 0) throw new Error("must be a duration such as 30m, 24h or 7d, or off");
@@ -94,7 +106,7 @@ function duration(text: string): number | null {
 }
 
 /** In milliseconds, within bounds that are written as durations. */
-function durationWithin(min: string, max: string) {
+export function durationWithin(min: string, max: string) {
   return (text: string): number => {
     const value = text === "off" ? Number.NaN : (duration(text) as number);
     if (!(value >= (duration(min) as number) && value <= (duration(max) as number)))
@@ -103,14 +115,14 @@ function durationWithin(min: string, max: string) {
   };
 }
 
-function cidrs(text: string): string[] {
+export function cidrs(text: string): string[] {
   const list = text.split(/[\s,]+/).filter(Boolean);
   const wrong = list.find((cidr) => parseSettingNetwork(cidr) === null);
   if (wrong !== undefined) throw new Error(`"${wrong}" is not an address or a CIDR range`);
   return list;
 }
 
-function metrics(text: string): { host: string; port: number } | null {
+export function metrics(text: string): { host: string; port: number } | null {
   if (text === "off") return null;
   const at = text.lastIndexOf(":");
   const port = integer(0, 65_535)(text.slice(at + 1));
@@ -118,53 +130,7 @@ function metrics(text: string): { host: string; port: number } | null {
   return { host: text.slice(0, at).replace(/^\[|\]$/g, ""), port };
 }
 
-function region(text: string): string {
+export function region(text: string): string {
   if (!/^[a-z0-9-]{1,32}$/.test(text)) throw new Error("must be 1 to 32 characters of a-z, 0-9 and -");
   return text;
 }
-
-export const parsers = {
-  text: (text: string): string => text,
-  path: (text: string): string => text,
-  url: httpUrl,
-  endpoint,
-  public_https_url: publicHttpsUrl,
-  port: integer(0, 65_535),
-  count: integer(1, 1_000_000_000),
-  zero_or_count: integer(0, 1_000_000_000),
-  connections: integer(16, 1_000_000),
-  waiting: (text: string): number | null => (text === "" ? null : integer(1, 1_000_000)(text)),
-  throttle_windows: integer(100, 10_000_000),
-  megabytes: integer(8, 1_000_000),
-  zero_or_megabytes: (text: string): number => (text === "0" ? 0 : integer(8, 1_000_000_000)(text)),
-  stall: integer(500, 600_000),
-  page_bytes: integer(256 * 1024, 64 * MIB),
-  nodes: integer(100, 100_000),
-  counters: integer(1_000, 100_000_000),
-  cell_counters: integer(100, 100_000_000),
-  ms: integer(0, DAY_MS),
-  node_live: integer(1_000, DAY_MS),
-  wait: integer(0, 30_000),
-  password_min: integer(8, 64),
-  switch: (text: string): boolean => oneOf("on", "off")(text) === "on",
-  level: oneOf("debug", "info", "warn", "error"),
-  idempotency: oneOf("database", "redis", "redis-forced"),
-  redis_failure: oneOf("local", "error"),
-  sign_up: oneOf("open", "invite", "closed"),
-  unverified_login: oneOf("allow", "refuse"),
-  migrate: oneOf("auto", "refuse"),
-  region,
-  database,
-  redis,
-  mail,
-  duration,
-  series_minutes: durationWithin("1h", "7d"),
-  series_hours: durationWithin("2d", "400d"),
-  series_routes: integer(0, 2_000),
-  meter_settle: durationWithin("1s", "7d"),
-  rows: integer(1, 1_000_000_000),
-  cidrs,
-  metrics,
-};
-
-export type SettingKind = keyof typeof parsers;

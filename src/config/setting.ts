@@ -1,9 +1,8 @@
 // A row of the settings table.
-import type { SettingKind } from "./parsers.ts";
 
-export type Setting = {
-  /** How its text is parsed and validated. */
-  readonly kind: SettingKind;
+export type Setting<T = unknown> = {
+  /** Parses and validates its text. */
+  readonly parse: (value: string) => T;
   /** As text; empty = unset. */
   readonly defaultText: string;
   readonly description: string;
@@ -11,9 +10,9 @@ export type Setting = {
   readonly secret?: boolean;
 };
 
-export const setting = <const K extends SettingKind>(
-  kind: K,
+export const setting = <T>(
+  parse: Setting<T>["parse"],
   defaultText: string,
   description: string,
   { secret = false } = {},
-): Setting & { kind: K } => ({ kind, defaultText, description, secret });
+): Setting<T> => ({ parse, defaultText, description, secret });

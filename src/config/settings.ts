@@ -1,6 +1,5 @@
-// The settings table: name, kind, default and description of every setting, by group. The loader, docs/configure.md,
+// The settings table: name, parser, default and description of every setting, by group. The loader, docs/configure.md,
 // `keyrack config` and the flags of `keyrack serve` read it. To add a setting, add a line to its group.
-import type { parsers } from "./parsers.ts";
 import type { Setting } from "./setting.ts";
 import { advancedSettings } from "./groups/advanced.ts";
 import { backupsSettings } from "./groups/backups.ts";
@@ -38,7 +37,7 @@ export const settingsTable = {
 } as const satisfies Record<string, Setting>;
 
 export type SettingName = keyof typeof settingsTable;
-type Parsed<K extends SettingName> = ReturnType<(typeof parsers)[(typeof settingsTable)[K]["kind"]]>;
+type Parsed<K extends SettingName> = ReturnType<(typeof settingsTable)[K]["parse"]>;
 export type Settings = { readonly [K in SettingName]: Parsed<K> };
 
 export const settingNames = Object.keys(settingsTable) as SettingName[];

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CopiedDatabase } from "../../backup/database-copy.ts";
-import { parsers, type DatabaseSetting } from "../../config/parsers.ts";
+import { database, type DatabaseSetting } from "../../config/parsers.ts";
 import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
 import { ExitError, plural, printResult, table } from "../ui/output.ts";
 import { withProgress } from "../ui/progress.ts";
@@ -48,7 +48,7 @@ const MISSING_TO = "Missing --to: sqlite:FILE or postgres://…";
 function parseTo(text: string | undefined): Exclude<DatabaseSetting, { kind: "default" }> {
   if (!text) throw new ExitError(MISSING_TO, 2);
   try {
-    const setting = parsers.database(text);
+    const setting = database(text);
     if (setting.kind !== "default") return setting;
   } catch (error) {
     throw new ExitError(`--to ${(error as Error).message}.`, 2);

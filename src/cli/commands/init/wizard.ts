@@ -1,6 +1,5 @@
 // The prompts of `keyrack init`.
 import type { SettingTexts } from "../../../config/load.ts";
-import { parsers } from "../../../config/parsers.ts";
 import { settingsTable, type SettingName } from "../../../config/settings.ts";
 import { SLUG_MIN, SLUG_PATTERN, slugOf } from "../../../kernel/slugs.ts";
 import { askChoice, askText, askYesNo, intro, log, outro } from "../../ui/prompts.ts";
@@ -9,7 +8,8 @@ import { askChoice, askText, askYesNo, intro, log, outro } from "../../ui/prompt
 function problemWith(name: SettingName): (text: string | undefined) => string | undefined {
   return (text) => {
     try {
-      parsers[settingsTable[name].kind](text || settingsTable[name].defaultText);
+      const { parse, defaultText } = settingsTable[name];
+      parse(text || defaultText);
       return undefined;
     } catch (error) {
       return (error as Error).message;
