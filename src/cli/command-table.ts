@@ -158,7 +158,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   openapi: {
     description: "Print the API as an OpenAPI 3.1 document.",
-    load: async () => (await import("./commands/about.ts")).addOpenapiCommand,
+    load: async () => (await import("./commands/openapi.ts")).addOpenapiCommand,
   },
   completion: {
     description: "Print a shell completion script.",
@@ -169,7 +169,7 @@ export const commandTable: Record<string, CommandEntry> = {
   },
   version: {
     description: "Print the version.",
-    load: async () => (await import("./commands/about.ts")).addVersionCommand,
+    load: async () => (await import("./commands/version.ts")).addVersionCommand,
   },
 };
 

@@ -1,4 +1,4 @@
-// `keyrack version` and `keyrack openapi`.
+// `keyrack version`.
 import type { Command } from "commander";
 import { VERSION } from "../../platform/version.ts";
 import { ExitError, examples, outputFlags, print } from "../ui/output.ts";
@@ -28,19 +28,4 @@ async function noticesText(): Promise<string> {
   const { isSea } = await import("node:sea");
   if (!isSea()) throw new ExitError("Only the binary contains the notices. Run npm run build, then dist/keyrack.", 1);
   return readText("THIRD_PARTY_NOTICES.txt");
-}
-
-export function addOpenapiCommand(program: Command): void {
-  program
-    .command("openapi")
-    .option("--json", "no effect: the document is JSON")
-    .option("--quiet", "print it on one line")
-    .addHelpText("after", examples(["keyrack openapi > openapi.json", "keyrack openapi --quiet | jq .info"]))
-    .action(async (options: { quiet?: true }) => {
-      const [{ openApiDocument }, { endpoints }] = await Promise.all([
-        import("../../http/openapi.ts"),
-        import("../../api/index.ts"),
-      ]);
-      print(JSON.stringify(openApiDocument(endpoints), null, options.quiet ? 0 : 2));
-    });
 }
