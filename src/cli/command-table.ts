@@ -4,6 +4,12 @@ import { Command } from "commander";
 type AddCommand = (program: Command) => void;
 type CommandEntry = { description: string; load: () => Promise<AddCommand> };
 
+/** Entry for a file that exports `addTo`. */
+const own = (description: string, load: () => Promise<{ addTo: AddCommand }>): CommandEntry => ({
+  description,
+  load: async () => (await load()).addTo,
+});
+
 /** Entry for a noun whose commands are all generated from the API. */
 const generated = (noun: string, description: string): CommandEntry => ({
   description,
@@ -14,22 +20,10 @@ const generated = (noun: string, description: string): CommandEntry => ({
 });
 
 export const commandTable: Record<string, CommandEntry> = {
-  serve: {
-    description: "Run the server.",
-    load: async () => (await import("./commands/serve/serve.ts")).addServeCommand,
-  },
-  ephemeral: {
-    description: "Run a command against a temporary instance.",
-    load: async () => (await import("./commands/serve/ephemeral.ts")).addEphemeralCommand,
-  },
-  init: {
-    description: "Set up an instance interactively.",
-    load: async () => (await import("./commands/init/init.ts")).addInitCommand,
-  },
-  setup: {
-    description: "Claim a server that has no owner yet.",
-    load: async () => (await import("./commands/setup.ts")).addSetupCommands,
-  },
+  serve: own("Run the server.", () => import("./commands/serve/serve.ts")),
+  ephemeral: own("Run a command against a temporary instance.", () => import("./commands/serve/ephemeral.ts")),
+  init: own("Set up an instance interactively.", () => import("./commands/init/init.ts")),
+  setup: own("Claim a server that has no owner yet.", () => import("./commands/setup.ts")),
   login: {
     description: "Save a credential in a profile.",
     load: async () => (await import("./commands/login.ts")).addLoginCommand,
@@ -42,124 +36,46 @@ export const commandTable: Record<string, CommandEntry> = {
     description: "Show who the credential belongs to.",
     load: async () => (await import("./commands/login.ts")).addWhoamiCommand,
   },
-  profile: {
-    description: "Manage saved credentials.",
-    load: async () => (await import("./commands/profile.ts")).addProfileCommands,
-  },
-  workspace: {
-    description: "Manage your workspace.",
-    load: async () => (await import("./commands/workspace.ts")).addWorkspaceCommands,
-  },
+  profile: own("Manage saved credentials.", () => import("./commands/profile.ts")),
+  workspace: own("Manage your workspace.", () => import("./commands/workspace.ts")),
   project: generated("project", "Manage projects: the APIs that keys belong to."),
-  plan: {
-    description: "Manage plans: rate limits, quotas and key limits shared by tenants.",
-    load: async () => (await import("./commands/plan.ts")).addPlanCommands,
-  },
-  tenant: {
-    description: "Manage tenants: your customers.",
-    load: async () => (await import("./commands/tenant.ts")).addTenantCommands,
-  },
-  key: {
-    description: "Manage your customers' API keys.",
-    load: async () => (await import("./commands/key/key.ts")).addKeyCommands,
-  },
-  quota: {
-    description: "Show quotas, grant units and take grants back.",
-    load: async () => (await import("./commands/quota.ts")).addQuotaCommands,
-  },
-  self: {
-    description: "Show, rotate or revoke an API key with the key itself.",
-    load: async () => (await import("./commands/key/self.ts")).addSelfCommands,
-  },
+  plan: own("Manage plans: rate limits, quotas and key limits shared by tenants.", () => import("./commands/plan.ts")),
+  tenant: own("Manage tenants: your customers.", () => import("./commands/tenant.ts")),
+  key: own("Manage your customers' API keys.", () => import("./commands/key/key.ts")),
+  quota: own("Show quotas, grant units and take grants back.", () => import("./commands/quota.ts")),
+  self: own("Show, rotate or revoke an API key with the key itself.", () => import("./commands/key/self.ts")),
   node: generated("node", "List the nodes that verify keys, and what they have acknowledged."),
-  "secret-key": {
-    description: "Manage the secret keys of your own backend.",
-    load: async () => (await import("./commands/key/secret-key.ts")).addSecretKeyCommands,
-  },
+  "secret-key": own("Manage the secret keys of your own backend.", () => import("./commands/key/secret-key.ts")),
   environment: generated("environment", "List the environments that keys belong to."),
-  member: {
-    description: "Manage the people in the workspace.",
-    load: async () => (await import("./commands/member.ts")).addMemberCommands,
-  },
+  member: own("Manage the people in the workspace.", () => import("./commands/member.ts")),
   invite: generated("invite", "Manage invitations to the workspace."),
   session: generated("session", "Manage your own sessions."),
   "embed-token": generated("embed-token", "Create tokens for the embedded portal."),
-  usage: {
-    description: "Show traffic and billing figures.",
-    load: async () => (await import("./commands/usage/usage.ts")).addUsageCommands,
-  },
-  audit: {
-    description: "Read, verify and export the audit log.",
-    load: async () => (await import("./commands/audit/audit.ts")).addAuditCommands,
-  },
-  "check-key": {
-    description: "Check a key's format and checksum, offline.",
-    load: async () => (await import("./commands/key/check-key.ts")).addCheckKeyCommand,
-  },
-  scan: {
-    description: "Find keys in files, offline.",
-    load: async () => (await import("./commands/scan/scan.ts")).addScanCommand,
-  },
-  gateway: {
-    description: "Verify keys behind nginx, Caddy, Traefik or Envoy.",
-    load: async () => (await import("./commands/gateway.ts")).addGatewayCommand,
-  },
-  "signing-key": {
-    description: "Manage the keys that sign embed tokens.",
-    load: async () => (await import("./commands/signing-key.ts")).addSigningKeyCommands,
-  },
-  "master-key": {
-    description: "Rotate the master key, which encrypts secrets at rest.",
-    load: async () => (await import("./commands/master-key.ts")).addMasterKeyCommands,
-  },
-  user: {
-    description: "Manage user accounts, as the operator.",
-    load: async () => (await import("./commands/user.ts")).addUserCommands,
-  },
-  mail: {
-    description: "Inspect and retry outgoing mail, as the operator.",
-    load: async () => (await import("./commands/mail.ts")).addMailCommands,
-  },
-  meter: {
-    description: "Inspect, retry and replay the push of usage to a metering system, as the operator.",
-    load: async () => (await import("./commands/usage/meter.ts")).addMeterCommands,
-  },
-  backup: {
-    description: "Create, verify, test and prune backups.",
-    load: async () => (await import("./commands/backup/backup.ts")).addBackupCommands,
-  },
-  restore: {
-    description: "Restore a backup.",
-    load: async () => (await import("./commands/backup/restore.ts")).addRestoreCommand,
-  },
-  db: {
-    description: "Migrate, check or copy the database.",
-    load: async () => (await import("./commands/db.ts")).addDbCommands,
-  },
-  doctor: {
-    description: "Find risks in settings, files and connections, and how to fix them.",
-    load: async () => (await import("./commands/doctor/doctor.ts")).addDoctorCommand,
-  },
-  release: {
-    description: "Check a downloaded release, offline.",
-    load: async () => (await import("./commands/release/release.ts")).addReleaseCommands,
-  },
-  top: {
-    description: "Show the largest users of each shared resource.",
-    load: async () => (await import("./commands/top.ts")).addTopCommand,
-  },
-  status: {
-    description: "Show server health.",
-    load: async () => (await import("./commands/status.ts")).addStatusCommand,
-  },
-  config: {
-    description: "Show and check settings.",
-    load: async () => (await import("./commands/config.ts")).addConfigCommands,
-  },
-  openapi: {
-    description: "Print the API as an OpenAPI 3.1 document.",
-    load: async () => (await import("./commands/openapi.ts")).addOpenapiCommand,
-  },
+  usage: own("Show traffic and billing figures.", () => import("./commands/usage/usage.ts")),
+  audit: own("Read, verify and export the audit log.", () => import("./commands/audit/audit.ts")),
+  "check-key": own("Check a key's format and checksum, offline.", () => import("./commands/key/check-key.ts")),
+  scan: own("Find keys in files, offline.", () => import("./commands/scan/scan.ts")),
+  gateway: own("Verify keys behind nginx, Caddy, Traefik or Envoy.", () => import("./commands/gateway.ts")),
+  "signing-key": own("Manage the keys that sign embed tokens.", () => import("./commands/signing-key.ts")),
+  "master-key": own("Rotate the master key, which encrypts secrets at rest.", () => import("./commands/master-key.ts")),
+  user: own("Manage user accounts, as the operator.", () => import("./commands/user.ts")),
+  mail: own("Inspect and retry outgoing mail, as the operator.", () => import("./commands/mail.ts")),
+  meter: own(
+    "Inspect, retry and replay the push of usage to a metering system, as the operator.",
+    () => import("./commands/usage/meter.ts"),
+  ),
+  backup: own("Create, verify, test and prune backups.", () => import("./commands/backup/backup.ts")),
+  restore: own("Restore a backup.", () => import("./commands/backup/restore.ts")),
+  db: own("Migrate, check or copy the database.", () => import("./commands/db.ts")),
+  doctor: own(
+    "Find risks in settings, files and connections, and how to fix them.",
+    () => import("./commands/doctor/doctor.ts"),
+  ),
+  release: own("Check a downloaded release, offline.", () => import("./commands/release/release.ts")),
+  top: own("Show the largest users of each shared resource.", () => import("./commands/top.ts")),
+  status: own("Show server health.", () => import("./commands/status.ts")),
+  config: own("Show and check settings.", () => import("./commands/config.ts")),
+  openapi: own("Print the API as an OpenAPI 3.1 document.", () => import("./commands/openapi.ts")),
   completion: {
     description: "Print a shell completion script.",
     load: async () => {
@@ -167,10 +83,7 @@ export const commandTable: Record<string, CommandEntry> = {
       return (program) => addCompletionCommand(program, buildFullProgram);
     },
   },
-  version: {
-    description: "Print the version.",
-    load: async () => (await import("./commands/version.ts")).addVersionCommand,
-  },
+  version: own("Print the version.", () => import("./commands/version.ts")),
 };
 
 /** Loads one command into the program. Its own description, if it has a longer one, wins over the table's. */

@@ -14,7 +14,7 @@ function configFlags(command: Command, quiet: string, worked: Examples): Command
   return outputFlags(command, quiet).addHelpText("after", examples(worked));
 }
 
-export function addConfigCommands(program: Command): void {
+export function addTo(program: Command): void {
   const config = program.command("config");
   configFlags(config.command("show"), "print only settings that differ from their default", [
     "keyrack config show",

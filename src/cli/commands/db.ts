@@ -7,7 +7,7 @@ import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptio
 import { ExitError, plural, printResult, table } from "../ui/output.ts";
 import { withProgress } from "../ui/progress.ts";
 
-export function addDbCommands(program: Command): void {
+export function addTo(program: Command): void {
   const db = program.command("db");
   operatorFlags(
     db.command("migrate"),

@@ -37,7 +37,7 @@ const PORT = 4748;
 /** How long to wait for the first policy before reporting ready. Requests are answered during the wait. */
 const FIRST_POLICY_MS = 2_000;
 
-export function addGatewayCommand(program: Command): void {
+export function addTo(program: Command): void {
   program
     .command("gateway")
     .description("Verify keys for nginx (auth_request), Caddy, Traefik (forward-auth) and Envoy (ext_authz over HTTP).")

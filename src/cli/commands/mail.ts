@@ -4,7 +4,7 @@ import type { OutboxState } from "../../store/schema/tables.ts";
 import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
 import { printResult, table } from "../ui/output.ts";
 
-export function addMailCommands(program: Command): void {
+export function addTo(program: Command): void {
   const mail = program.command("mail");
   operatorFlags(mail.command("list"), ["keyrack mail list", "keyrack mail list --state dead"])
     .description("List outgoing mail, newest first: queued, sent, or dead (could not be delivered).")

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
 import { plural, printResult } from "../ui/output.ts";
 
-export function addMasterKeyCommands(program: Command): void {
+export function addTo(program: Command): void {
   operatorFlags(
     program.command("master-key").command("rotate"),
     ["keyrack master-key rotate", "keyrack master-key rotate --data-dir /var/lib/keyrack"],

@@ -14,7 +14,7 @@ import { ExitError, isTerminal, print } from "../ui/output.ts";
 
 type LeftBehind = RouteOutput<"GET /v1/members/{userId}/left_behind">;
 
-export function addMemberCommands(program: Command): void {
+export function addTo(program: Command): void {
   addApiCommands(program, "member", {
     delete: {
       flags: (command) => command.alias("remove"),

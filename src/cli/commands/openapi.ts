@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { examples, print } from "../ui/output.ts";
 
-export function addOpenapiCommand(program: Command): void {
+export function addTo(program: Command): void {
   program
     .command("openapi")
     .option("--json", "no effect: the document is JSON")

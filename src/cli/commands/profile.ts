@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { readProfiles, removeProfile, selectProfile, type Profile } from "../api/profiles.ts";
 import { escapeControls, examples, outputFlags, printResult, table, type OutputOptions } from "../ui/output.ts";
 
-export function addProfileCommands(program: Command): void {
+export function addTo(program: Command): void {
   const profile = program.command("profile");
   outputFlags(profile.command("list"), "print only the names")
     .description("List profiles. The current one is marked with *.")

@@ -78,7 +78,7 @@ function addVerb(quota: Command, verb: string, description: string, more: Exampl
   return command.addHelpText("after", examples(more));
 }
 
-export function addQuotaCommands(program: Command): void {
+export function addTo(program: Command): void {
   const quota = addApiCommands(program, "quota");
   addVerb(quota, "show", "Show the balances of the quotas of an API key or a tenant.", [
     "keyrack quota show --tenant-id ID",

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
 import { printResult } from "../ui/output.ts";
 
-export function addSetupCommands(program: Command): void {
+export function addTo(program: Command): void {
   const setup = program.command("setup");
   operatorFlags(
     setup.command("link"),

@@ -6,7 +6,7 @@ import { minute, printResult, table } from "../ui/output.ts";
 
 const QUIET = "print only the id of the key that signs";
 
-export function addSigningKeyCommands(program: Command): void {
+export function addTo(program: Command): void {
   const noun = program.command("signing-key");
   operatorFlags(noun.command("list"), ["keyrack signing-key list", "keyrack signing-key list --json"], QUIET)
     .description("List signing keys with their state: signing, next, standby, retired or removed.")

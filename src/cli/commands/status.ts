@@ -14,7 +14,7 @@ type StatusOptions = OutputOptions & { url?: string; profile?: string; ready?: t
 
 const TIMEOUT_MS = 10_000;
 
-export function addStatusCommand(program: Command): void {
+export function addTo(program: Command): void {
   outputFlags(program.command("status"), "print only the overall status")
     .description(
       "Show the health of the server and its components. Exit 1 unless the overall status is ok, 3 if unreachable.",

@@ -6,7 +6,7 @@ import { waitable } from "../api/waitable.ts";
 import { examples } from "../ui/output.ts";
 import { csvFlags, type BulkOptions } from "./csv-import/flags.ts";
 
-export function addTenantCommands(program: Command): void {
+export function addTo(program: Command): void {
   const tenant = addApiCommands(program, "tenant", {
     update: waitable("update", [
       "keyrack tenant update ID --plan-id PLAN --wait",

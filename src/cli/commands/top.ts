@@ -9,7 +9,7 @@ import { ExitError, printResult, table } from "../ui/output.ts";
 type TopOptions = OperatorOptions & { by?: string };
 export type Top = Result<"shares.top">;
 
-export function addTopCommand(program: Command): void {
+export function addTo(program: Command): void {
   operatorFlags(program.command("top"), ["keyrack top", "keyrack top --by connections --json"], "print only the owners")
     .description("Show the largest owners of each shared resource of the running instance, and which were refused.")
     .addOption(new Option("--by <resource>", "only this resource").choices(Object.keys(sharesTable)))

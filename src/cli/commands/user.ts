@@ -5,7 +5,7 @@ import { isEmail } from "../../kernel/emails.ts";
 import { operate, operatorFlags, type OperatorOptions } from "../operator.ts";
 import { ExitError, printResult, table } from "../ui/output.ts";
 
-export function addUserCommands(program: Command): void {
+export function addTo(program: Command): void {
   const user = program.command("user");
   operatorFlags(user.command("list"), ["keyrack user list", "keyrack user list --json"])
     .description("List accounts, newest first.")

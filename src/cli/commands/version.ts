@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { VERSION } from "../../platform/version.ts";
 import { ExitError, examples, outputFlags, print } from "../ui/output.ts";
 
-export function addVersionCommand(program: Command): void {
+export function addTo(program: Command): void {
   outputFlags(program.command("version"), "print only the version")
     .option("--notices", "print the licences of the software inside")
     .addHelpText("after", examples(["keyrack version --json", "keyrack version --notices | less"]))

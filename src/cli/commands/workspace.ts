@@ -13,7 +13,7 @@ import { ExitError, fileError } from "../ui/output.ts";
 
 type CreateOptions = ApiOptions & { bootstrapToken?: string; dataDir?: string; save?: true; force?: true };
 
-export function addWorkspaceCommands(program: Command): void {
+export function addTo(program: Command): void {
   addApiCommands(program, "workspace", {
     create: {
       flags: (command) =>

@@ -18,7 +18,7 @@ function offlineFlags(command: Command): Command {
     .option("--deployment", "the deployment's own chain: actions of people and operators");
 }
 
-export function addAuditCommands(program: Command): void {
+export function addTo(program: Command): void {
   const audit = addApiCommands(program, "audit", {
     list: {
       flags: (command) =>

@@ -18,7 +18,7 @@ function backupFlags(command: Command, worked: Examples, quiet?: string): Comman
   return operatorFlags(command, worked, quiet).option("--backup-dir <dir>", "folder that holds the backups");
 }
 
-export function addBackupCommands(program: Command): void {
+export function addTo(program: Command): void {
   const backup = program.command("backup");
   backupFlags(backup.command("create"), [
     "keyrack backup create",

@@ -8,7 +8,7 @@ import { withProgress } from "../../ui/progress.ts";
 
 type Options = OperatorOptions & { force?: true; newMasterKey?: true };
 
-export function addRestoreCommand(program: Command): void {
+export function addTo(program: Command): void {
   operatorFlags(program.command("restore"), [
     "keyrack restore --data-dir /var/lib/keyrack",
     "keyrack restore /mnt/backups/20261115T031500Z-0a1b2c --force",

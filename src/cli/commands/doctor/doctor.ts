@@ -11,7 +11,7 @@ import { fail, ok, risk, skip, type Finding } from "./findings.ts";
 
 const FULL_PART = 0.8;
 
-export function addDoctorCommand(program: Command): void {
+export function addTo(program: Command): void {
   operatorFlags(
     program.command("doctor"),
     ["keyrack doctor", "keyrack doctor --data-dir /var/lib/keyrack --json"],

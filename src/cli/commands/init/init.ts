@@ -45,7 +45,7 @@ const INIT_SETTINGS = [
 /** Stricter than the defaults of a server without a file, which stay as they were for existing ones. */
 const NEW_INSTANCE: SettingTexts = { sign_up: "invite", unverified_login: "refuse" };
 
-export function addInitCommand(program: Command): void {
+export function addTo(program: Command): void {
   const command = outputFlags(program.command("init"), "print only the file's path, or the new secret key")
     .description("Set up an instance: asks for what it needs, tries every connection and writes keyrack.toml.")
     .option("--yes", "ask nothing: use flags and defaults");

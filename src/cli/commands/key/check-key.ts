@@ -5,7 +5,7 @@ import type { Command } from "commander";
 import { guessCredentialKind, parseCredential, parseInviteToken } from "../../../kernel/credentials.ts";
 import { ExitError, examples, outputFlags, print, readStdin, table, type OutputOptions } from "../../ui/output.ts";
 
-export function addCheckKeyCommand(program: Command): void {
+export function addTo(program: Command): void {
   outputFlags(program.command("check-key"), "print only the display prefix")
     .description("Check a key's format and checksum, offline. Exit 4 if it is not a Keyrack key.")
     .argument("<key>", "the key, or - to read it from stdin and keep it out of the shell history")

@@ -22,7 +22,7 @@ import { reasonLines, verdictFields } from "./verdict.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
 
-export function addKeyCommands(program: Command): void {
+export function addTo(program: Command): void {
   const key = addApiCommands(program, "key", {
     create: {
       checksRequired: true,

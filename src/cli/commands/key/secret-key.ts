@@ -27,7 +27,7 @@ function given(options: ApiOptions, flags: Record<string, string>): string[] {
   return Object.entries(flags).flatMap(([name, flag]) => (options[name] === undefined ? [] : [flag]));
 }
 
-export function addSecretKeyCommands(program: Command): void {
+export function addTo(program: Command): void {
   addApiCommands(program, "secret-key", {
     create: {
       flags: (command) =>

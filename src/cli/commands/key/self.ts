@@ -68,7 +68,7 @@ function withRepetition(error: unknown, idempotencyKey: string): unknown {
   return new ExitError(`${error.message} ${advice}`, error.exitCode);
 }
 
-export function addSelfCommands(program: Command): void {
+export function addTo(program: Command): void {
   const self = program.command("self");
   addVerb(self, "show", "Show the API key in KEYRACK_API_KEY or on standard input.", "print only the id")
     .addHelpText("after", examples(["keyrack self show < key.txt", "KEYRACK_API_KEY=$KEY keyrack self show --json"]))

@@ -20,7 +20,7 @@ type Options = OutputOptions & { keys?: string; unsigned?: true };
 /** At the root of the repository, and inside the binary. */
 const RELEASE_KEYS = "release-keys";
 
-export function addReleaseCommands(program: Command): void {
+export function addTo(program: Command): void {
   const release = program.command("release");
   outputFlags(release.command("verify"), "print only problems")
     .description("Check a release's signature, then every file, offline. Exit 4 if anything is wrong.")

@@ -45,7 +45,7 @@ function credentialAt(text: string, index: number, match: string): Found | null 
   return null;
 }
 
-export function addScanCommand(program: Command): void {
+export function addTo(program: Command): void {
   const command = outputFlags(program.command("scan"), "print only the paths");
   command
     .description(

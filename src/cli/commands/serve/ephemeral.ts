@@ -7,7 +7,7 @@ import { examples } from "../../ui/output.ts";
 import { ENDING_SIGNALS, signalStatus } from "../../signals.ts";
 import { environmentOf, startEphemeral } from "./start.ts";
 
-export function addEphemeralCommand(program: Command): void {
+export function addTo(program: Command): void {
   program
     .command("ephemeral")
     .description("Run a command against a temporary instance, then delete it. Exits with the command's status.")

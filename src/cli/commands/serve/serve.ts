@@ -12,7 +12,7 @@ import { environmentOf, start, startEphemeral, type StartOptions } from "./start
 type Seeded = Record<string, string | null>;
 type ServeOptions = StartOptions & { json?: true };
 
-export function addServeCommand(program: Command): void {
+export function addTo(program: Command): void {
   program
     .command("serve")
     .description("Run the server. The first start creates everything it needs.")

@@ -7,7 +7,7 @@ import { ExitError, escapeControls, minute, plural, printResult, table } from ".
 
 type Range = { from: string; to: string };
 
-export function addMeterCommands(program: Command): void {
+export function addTo(program: Command): void {
   const meter = program.command("meter");
   operatorFlags(
     meter.command("status"),

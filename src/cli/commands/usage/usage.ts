@@ -103,6 +103,6 @@ const usageExport: Extension = {
   ],
 };
 
-export function addUsageCommands(program: Command): void {
+export function addTo(program: Command): void {
   addApiCommands(program, "usage", { series, export: usageExport });
 }
