@@ -122,12 +122,6 @@ export class Cell {
     return slot;
   }
 
-  *rowsInOrder(): Generator<number> {
-    for (const { head } of [this.#saved, this.#unsaved]) {
-      for (let slot = head; slot !== NONE; slot = this.#rows.get(slot, NEXT)) yield slot;
-    }
-  }
-
   /** The rows that have been unchanged for longest, more or less: one that is saved and one that is not. */
   get heads(): readonly number[] {
     return [this.#saved.head, this.#unsaved.head];

@@ -145,11 +145,6 @@ export class MemoryCounter implements Counter {
     this.#dirty.requeue(rows);
   }
 
-  /** Every counter that is saved between runs, changed or not. */
-  allRows(): Generator<SavedCounter> {
-    return this.#dirty.allRows();
-  }
-
   /** Loads what an earlier run saved; once, at the start. Returns how many counters still had units. */
   load(rows: Iterable<SavedCounter>, accountOf: (workspace_id: string) => string | null = () => null): number {
     return this.#dirty.load(rows, this.#tick(), accountOf);

@@ -84,15 +84,6 @@ export class DirtyRows {
     }
   }
 
-  *allRows(): Generator<SavedCounter> {
-    const { store } = this.#index;
-    for (const cell of store.cells) {
-      for (const slot of cell.rowsInOrder()) {
-        if (store.ruleOf(slot).window_ms >= SAVED_WINDOW_MIN_MS) yield this.#saved(slot);
-      }
-    }
-  }
-
   /** `accountOf` names who created a workspace, as requests will. */
   load(rows: Iterable<SavedCounter>, now: number, accountOf: (workspace_id: string) => string | null): number {
     let loaded = 0;
