@@ -2,7 +2,7 @@
 // through the SDK's own feed client from responses made here, so the measured code is what a vendor runs.
 import { hash, randomBytes, randomUUID } from "node:crypto";
 import { crc32 } from "node:zlib";
-import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
+import type { KeyEntry } from "../../harness/sdk/policy-fixtures.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import type { Keyrack } from "../../src/sdk/instance.ts";
 import { defaultPorts } from "../../src/sdk/runtime.ts";

@@ -2,8 +2,7 @@
 // (docs/design/0004-policy-feed-and-versions.md).
 
 import { EventEmitter, once } from "node:events";
-import type { KeyEntry, PolicyChange, RemovedKey } from "../../src/kernel/policy/policy.ts";
-import { keyEntry, sha256Hex } from "./policy-fixtures.ts";
+import { keyEntry, type KeyEntry, type PolicyChange, type RemovedKey, sha256Hex } from "./policy-fixtures.ts";
 import type { RecordedRequest, FakeResponse } from "./exchange.ts";
 
 const ALLOWED = {

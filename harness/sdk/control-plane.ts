@@ -6,7 +6,7 @@ import { EventEmitter, once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { formatCredential } from "../../src/kernel/credentials.ts";
-import type { KeyEntry } from "../../src/kernel/policy/policy.ts";
+import type { KeyEntry } from "./policy-fixtures.ts";
 import { FakeFeed } from "./control-plane-feed.ts";
 import { FakeIdempotency } from "./control-plane-idempotency.ts";
 import { FakeIngest } from "./control-plane-ingest.ts";

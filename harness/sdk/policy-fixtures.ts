@@ -2,17 +2,19 @@
 // same key always has the same ids.
 
 import { createHash, randomBytes } from "node:crypto";
+import type { z } from "zod";
+import type * as schemas from "../../src/api/machine/policy-schemas.ts";
 import { type Env, formatCredential } from "../../src/kernel/credentials.ts";
 import { OWN_FORMATS } from "../../src/kernel/crypto/key-digest.ts";
 import { SnapshotLoader } from "../../src/kernel/policy/loader.ts";
-import {
-  Decision,
-  type KeyEntry,
-  type Policy,
-  type PolicyDelta,
-  type PolicySnapshot,
-  type RemovedKey,
-} from "../../src/kernel/policy/policy.ts";
+import { Decision, type Policy } from "../../src/kernel/policy/policy.ts";
+
+// As the server declares them.
+type PolicySnapshot = z.output<typeof schemas.PolicySnapshot>;
+type PolicyDelta = z.output<typeof schemas.PolicyDelta>;
+export type KeyEntry = PolicySnapshot["keys"][number];
+export type PolicyChange = PolicyDelta["changes"][number];
+export type RemovedKey = Extract<PolicyChange, { change: "remove" }>;
 
 export const WORKSPACE = "0190163d-8694-739b-aea5-966c26f8ad90";
 export const PROJECT = "0190163d-8694-739b-aea5-966c26f8ad91";

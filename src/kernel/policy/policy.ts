@@ -9,48 +9,8 @@ import { Interner } from "./interner.ts";
 import type { Env } from "../credentials.ts";
 import { EXPIRY, KeyTable, PROFILE } from "./key-table.ts";
 import { AddressList } from "../network/address-list.ts";
-import type { IpMode } from "../network/cidr.ts";
 import type { RateLimit } from "../ratelimit/rule.ts";
 import { TenantTable } from "./tenant-table.ts";
-
-/** One key as the feed sends it. */
-export type KeyEntry = {
-  key_id: string;
-  tenant_id: string;
-  env: Env;
-  lookup_hash: string;
-  display_prefix: string;
-  scopes: string[];
-  expires_at: string | null;
-  rate_limits: RateLimit[];
-  /** The key, or its tenant, is disabled. */
-  disabled?: "key" | "tenant";
-  /** The networks that it may be used from, with `ip_mode`; absent: any. */
-  allowed_cidrs?: string[];
-  ip_mode?: IpMode;
-  /** A quota applies to it. */
-  metered?: true;
-};
-
-type PolicyHead = {
-  workspace_id: string;
-  project_id: string;
-  env: Env | null;
-  version: number;
-  project_deleted: boolean;
-  generated_at: string;
-  /** The prefixes of the project's keys; absent: `kr` alone. */
-  key_prefixes?: string[];
-};
-
-export type PolicySnapshot = PolicyHead & { object: "policy_snapshot"; keys: KeyEntry[]; next_cursor: string | null };
-
-export type RemovedKey = Pick<KeyEntry, "key_id" | "tenant_id" | "env" | "lookup_hash" | "display_prefix"> & {
-  change: "remove";
-  reason: "revoked" | "tenant_deleted" | "project_deleted" | "tenant_suspended" | "disabled" | "unsupported";
-};
-export type PolicyChange = ({ change: "upsert" } & KeyEntry) | RemovedKey;
-export type PolicyDelta = PolicyHead & { object: "policy_delta"; since: number; changes: PolicyChange[] };
 
 const SHORT = 8;
 

@@ -1,11 +1,11 @@
 // Loading a snapshot: it takes effect only when complete and valid in every field.
 
 import { describe, expect, it } from "vitest";
-import { type KeyEntry } from "../../../src/kernel/policy/policy.ts";
 import { applyDelta, PolicyError, SnapshotLoader } from "../../../src/kernel/policy/loader.ts";
 import {
   EXPECTED,
   judgeKey,
+  type KeyEntry,
   keyEntry,
   loadPolicy,
   mintKey,
