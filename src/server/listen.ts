@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { endpoints } from "../api/index.ts";
 import { isLoopback } from "../config/exposure.ts";
 import { isHolderPlane } from "../http/access.ts";
+import { bracketed, serverUrl } from "../config/server-url.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import { clientAddresses } from "../http/address.ts";
@@ -78,17 +79,11 @@ async function listenOrRefuse({ log }: Services, server: Server, address: Addres
   }
 }
 
-/** With the configured host, which the operator recognises, and the port that was assigned. */
-export function apiUrl(server: Server, { host, tls_cert }: Settings): string {
-  const { port } = server.address() as AddressInfo;
-  return `${tls_cert ? "https" : "http"}://${bracketed(host)}:${port}`;
+export function apiUrl(server: Server, settings: Settings): string {
+  return serverUrl(settings, (server.address() as AddressInfo).port);
 }
 
 export function metricsUrl(server: Server): string {
   const { address, port } = server.address() as AddressInfo;
   return `http://${bracketed(address)}:${port}/metrics`;
-}
-
-function bracketed(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
 }

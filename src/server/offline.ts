@@ -5,6 +5,7 @@ import { dirname, resolve } from "node:path";
 import { copyDatabase, type CopiedDatabase } from "../backup/database-copy.ts";
 import { backupDir } from "../backup/files.ts";
 import { restoreBackup, type Restored } from "../backup/restore.ts";
+import { serverUrl } from "../config/server-url.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import { reseal, type Resealed } from "../domain/vault/master-key.ts";
@@ -46,15 +47,11 @@ export async function openOffline(given: InstanceOptions): Promise<OfflineInstan
         throw new DataDirInUse(`${error.message} ${NO_SOCKET}`);
       throw error;
     });
-    instance.services.publicUrl ||= localUrl(settings);
+    // For links, in which a wildcard address cannot be used.
+    const host = ["0.0.0.0", "::"].includes(settings.host) ? "localhost" : settings.host;
+    instance.services.publicUrl ||= serverUrl({ ...settings, host }, settings.port);
     return instance;
   });
-}
-
-/** The server's own URL, for links. A wildcard address cannot be used in a link. */
-function localUrl({ host, port, tls_cert }: Settings): string {
-  const name = ["0.0.0.0", "::"].includes(host) ? "localhost" : host;
-  return `${tls_cert ? "https" : "http"}://${name.includes(":") ? `[${name}]` : name}:${port}`;
 }
 
 async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance> {

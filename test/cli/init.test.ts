@@ -37,6 +37,15 @@ describe("keyrack init", () => {
     expect(written).toEqual([true, true, false, true]);
   });
 
+  it("saves the URL of an IPv6 host in brackets", async () => {
+    using temp = tempDir();
+    const options = { cwd: temp.dir, env: { XDG_CONFIG_HOME: join(temp.dir, "home") } };
+    const flags = ["--host", "::1", "--workspace-name", "Acme", "--workspace-slug", "acme", "--save"];
+    expect(await keyrack(["init", "--yes", ...flags], options)).toMatchObject({ code: 0 });
+    const { stdout } = await keyrack(["profile", "list", "--json"], options);
+    expect(JSON.parse(stdout)).toMatchObject({ data: [{ url: "http://[::1]:4747" }] });
+  });
+
   it("writes absolute paths, also of the default data dir", async () => {
     using temp = tempDir();
     const flags = ["--database-url", "sqlite:db/keys.db", "--mail-url", "file:mail"];

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { SettingTexts } from "../../../config/load.ts";
+import { serverUrl } from "../../../config/server-url.ts";
 import { settingsTable, type Settings } from "../../../config/settings.ts";
 import { createFileDurably, writeFileAtomically } from "../../../platform/fsync.ts";
 import { readSettings } from "../../settings.ts";
@@ -90,7 +91,7 @@ async function init(options: InitOptions): Promise<void> {
   await requireConnections(settings, wizard?.showConnection);
   const workspace = wizard ? await wizard.askWorkspace(options) : workspaceFromFlags(options);
   const { profileToSave, requireReplaceable, saveNewKey } = await import("../../api/profiles.ts");
-  const url = settings.public_url ?? `http://${settings.host}:${settings.port}`;
+  const url = settings.public_url ?? serverUrl(settings, settings.port);
   const saved = workspace && options.save ? profileToSave(options.profile) : undefined;
   if (saved) requireReplaceable(saved, url);
   writeConfig(file, toToml({ ...answers, ...absolutePaths(settings) }), options.force === true);
