@@ -11,7 +11,7 @@ import { clientAddresses } from "../http/address.ts";
 import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
 import { createHttpServer, type HttpOptions, type HttpServer } from "../http/server.ts";
 import { readCertificate } from "../http/tls.ts";
-import { listen } from "../platform/listen.ts";
+import { listen, listenProblem } from "../platform/listen.ts";
 import { StartRefused } from "./start-refused.ts";
 
 type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">;
@@ -72,10 +72,7 @@ async function listenOrRefuse({ log }: Services, server: Server, address: Addres
   try {
     await listen(server, address, onError);
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw code === "EADDRINUSE"
-      ? new StartRefused(`Port ${port} on ${host} is already in use. Stop the other program, or set ${setting}.`, 1)
-      : new StartRefused(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
+    throw new StartRefused(...listenProblem(error, host, port, setting));
   }
 }
 

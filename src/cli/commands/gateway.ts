@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import { alternatives } from "../../kernel/text/alternatives.ts";
 import type { GatewayMode } from "../../gateway.ts";
+import { listenProblem } from "../../platform/listen.ts";
 import type { Level } from "../../platform/log.ts";
 import { atMostEvery } from "../../platform/timing.ts";
 import type { LimitsMode } from "../../sdk/protect-options.ts";
@@ -102,9 +103,9 @@ async function gateway(options: Options): Promise<void> {
     log.error("requests have invalid scopes: check the proxy's configuration", { problem }),
   );
   const running = await startGateway({ keyrack, mode, limits, host, port, onInvalidScopes }).catch(
-    async (error: NodeJS.ErrnoException) => {
+    async (error: unknown) => {
       await keyrack.close();
-      throw cannotListen(host, port, error);
+      throw new ExitError(...listenProblem(error, host, port, "--port"));
     },
   );
   // A refused credential ends the gateway whenever it is reported: waiting does not fix it. An unreachable server is
@@ -125,12 +126,6 @@ async function gateway(options: Options): Promise<void> {
   } finally {
     await running.stop();
   }
-}
-
-function cannotListen(host: string, port: number, { code, message }: NodeJS.ErrnoException): ExitError {
-  return code === "EADDRINUSE"
-    ? new ExitError(`Port ${port} on ${host} is already in use. Stop the other program, or set --port.`, 1)
-    : new ExitError(`Cannot listen on ${host} port ${port}: ${code ?? message}.`, 2);
 }
 
 function printReady(options: Options, url: string, mode: GatewayMode): void {
