@@ -1,17 +1,15 @@
 // Deletes usage series that have expired: minutes, hours and days each after their own time.
-import { chunked } from "../../kernel/chunks.ts";
-import { LoopShare } from "../../platform/event-loop.ts";
 import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
-import { dropEmptyGroups, groupIdsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
+import { dropEmptyGroups, groupsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { deleteInPieces } from "../core/record.ts";
 import { BUCKET_MS } from "./buckets.ts";
 import { GRAIN } from "./rollups.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
 
+type Grain = keyof typeof GRAIN;
+const GRAINS = Object.keys(GRAIN) as Grain[];
 const GROUPS_AT_ONCE = 200;
-/** On PostgreSQL a statement is a round trip, on SQLite it blocks the event loop. */
-const GROUPS_A_STATEMENT = { sqlite: 20, postgres: GROUPS_AT_ONCE };
 /** Events are accepted up to seven days late. */
 const SEEN_KEPT_MS = 9 * BUCKET_MS.day;
 
@@ -20,27 +18,39 @@ export async function reapSeries(services: Services): Promise<void> {
   const { clock, settings, store } = services;
   const now = clock.now();
   const before = {
-    [GRAIN.minute]: Math.floor((now - settings.series_minutes) / BUCKET_MS.hour),
-    [GRAIN.hour]: Math.floor((now - settings.series_hours) / BUCKET_MS.hour),
-    [GRAIN.day]: Math.floor(now / BUCKET_MS.day) - DAYS_KEPT,
+    minute: Math.floor((now - settings.series_minutes) / BUCKET_MS.hour),
+    hour: Math.floor((now - settings.series_hours) / BUCKET_MS.hour),
+    day: Math.floor(now / BUCKET_MS.day) - DAYS_KEPT,
   };
-  const loop = new LoopShare();
   for (let after = 0; !services.shutdown.signal.aborted; ) {
-    const groups = await groupIdsAfter.all(store.read, { after, limit: GROUPS_AT_ONCE });
-    if (groups.length === 0) break;
-    await record(services, async (tx) => {
-      await lockRollups.run(tx, { at: String(now) });
-      for (const some of chunked(groups, GROUPS_A_STATEMENT[tx.dialect])) {
-        const ids = JSON.stringify(some.map(({ id }) => id));
-        for (const grain of Object.values(GRAIN))
-          await reapRollups.run(tx, { groups: ids, grain, before: before[grain] });
-        await dropEmptyGroups.run(tx, { groups: ids });
-        await loop.yieldIfDue();
-      }
-    });
+    const groups = await groupsAfter.all(store.read, { after, limit: GROUPS_AT_ONCE, ...GRAIN });
+    const due = groups.filter((group) => isDue(group, before)).map(({ id }) => id);
+    if (due.length > 0) await reapGroups(services, due, before);
+    if (groups.length < GROUPS_AT_ONCE) break;
     after = groups.at(-1)?.id ?? after;
   }
-  await deleteInPieces(services, (tx, limit) => reapMeteredHours.run(tx, { before: before[GRAIN.hour], limit }));
-  await deleteInPieces(services, (tx, limit) => reapUsageHours.run(tx, { before: before[GRAIN.hour], limit }));
+  await deleteInPieces(services, (tx, limit) => reapMeteredHours.run(tx, { before: before.hour, limit }));
+  await deleteInPieces(services, (tx, limit) => reapUsageHours.run(tx, { before: before.hour, limit }));
   await deleteInPieces(services, (tx, limit) => reapSeenNames.run(tx, { before: now - SEEN_KEPT_MS, limit }));
+}
+
+/** A group has expired rows, or none at all. */
+function isDue(oldest: Record<Grain, number | null>, before: Record<Grain, number>): boolean {
+  if (GRAINS.every((grain) => oldest[grain] === null)) return true;
+  return GRAINS.some((grain) => (oldest[grain] ?? Infinity) < before[grain]);
+}
+
+/** The rows of all grains together make a piece: after a long stop, a group may have thousands. */
+async function reapGroups(services: Services, ids: readonly number[], before: Record<Grain, number>): Promise<void> {
+  const groups = JSON.stringify(ids);
+  await deleteInPieces(services, async (tx, limit) => {
+    await lockRollups.run(tx, { at: String(services.clock.now()) });
+    let deleted = 0;
+    for (const grain of GRAINS) {
+      const due = { groups, grain: GRAIN[grain], before: before[grain], limit: limit - deleted };
+      if (due.limit > 0) deleted += await reapRollups.run(tx, due);
+    }
+    if (deleted < limit) await dropEmptyGroups.run(tx, { groups });
+    return deleted;
+  });
 }

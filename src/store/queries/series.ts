@@ -119,18 +119,39 @@ export const writeRollups = bulkInsert<UsageRollupRow>(
       ),
 );
 
-/** Groups in the order of their ids, for the job that deletes what has expired. */
-export const groupIdsAfter = statement<{ after: number; limit: number }>()((db, p) =>
-  db.selectFrom("usage_groups").select("id").where("id", ">", p.after).orderBy("id").limit(p.limit),
+/** Groups in the order of their ids, each with its oldest row of each grain, for the job that deletes expired rows. */
+export const groupsAfter = statement<{ after: number; limit: number; minute: number; hour: number; day: number }>()(
+  (db, p) => {
+    const page = db.selectFrom("usage_groups").select("id").where("id", ">", p.after).orderBy("id").limit(p.limit);
+    return db
+      .selectFrom(page.as("walked"))
+      .select((eb) => {
+        const oldest = (grain: number) =>
+          eb
+            .selectFrom("usage_rollups")
+            .select((of) => of.fn.min<number | null>("start").as("start"))
+            .whereRef("group_id", "=", "walked.id")
+            .where("grain", "=", grain);
+        return ["id", oldest(p.minute).as("minute"), oldest(p.hour).as("hour"), oldest(p.day).as("day")];
+      })
+      .orderBy("id");
+  },
 );
 
-/** Deletes rows of many groups: there may be a million, and each statement is a round trip. `groups`: ids as JSON. */
-export const reapRollups = statement<{ groups: string; grain: number; before: number }>()((db, p, dialect) =>
-  db
-    .deleteFrom("usage_rollups")
-    .where(isInNumbers("usage_rollups.group_id", p.groups, dialect))
-    .where("grain", "=", p.grain)
-    .where("start", "<", p.before),
+/**
+ * Deletes at most `limit` rows of many groups: there may be a million, and each statement is a round trip. `groups`: ids
+ * as JSON. Not a deletePiece(): PostgreSQL would read all that is due for its second condition, which is not needed
+ * under the lock.
+ */
+export const reapRollups = statement<{ groups: string; grain: number; before: number; limit: number }>()(
+  (db, p, dialect) => {
+    const isListed = isInNumbers("usage_rollups.group_id", p.groups, dialect);
+    const due = sql`${isListed} and grain = ${p.grain} and start < ${p.before}`;
+    const columns = sql`group_id, grain, start, outcome`;
+    const piece = sql`select ${columns} from usage_rollups where ${due} limit ${p.limit}`;
+    const query = sql`delete from usage_rollups where (${columns}) in (${piece})`;
+    return { compile: () => query.compile(db) };
+  },
 );
 
 export const dropEmptyGroups = statement<{ groups: string }>()((db, p, dialect) =>

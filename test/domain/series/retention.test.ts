@@ -7,7 +7,7 @@ import { reapSeries } from "../../../src/domain/series/retention.ts";
 import { GRAIN } from "../../../src/domain/series/rollups.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 import type { Tx } from "../../../src/store/engine/tx.ts";
-import { dropEmptyGroups, reapRollups } from "../../../src/store/queries/series.ts";
+import { dropEmptyGroups, groupsAfter, reapRollups } from "../../../src/store/queries/series.ts";
 
 const GROUPS = 450;
 
@@ -27,20 +27,51 @@ async function fill({ services, sql, clock }: TestServices): Promise<void> {
   await sql(rows(now, "where i % 3 > 0"));
 }
 
-/** Counts the writes of the transactions that the store runs from now on. */
-function countWrites({ services: { store } }: TestServices): () => number {
-  let writes = 0;
+/** A backlog: three groups with hours and days of 1970 in two outcomes. */
+async function fillBacklog({ services, sql }: TestServices): Promise<void> {
+  const { workspace_id } = (await vendorOf(services)).actor;
+  const ids = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 3)";
+  const groups = "select i, $1, 'key', 'p', 'live', 't', 'key ' || i from n";
+  await sql(`insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) ${ids} ${groups}`, [
+    workspace_id,
+  ]);
+  const numbers = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 300)";
+  const columns = "group_id, grain, start, outcome, requests, errors, units, detail";
+  for (const grain of [GRAIN.hour, GRAIN.day])
+    for (const outcome of ["ok", "revoked"])
+      await sql(
+        `insert into usage_rollups (${columns}) ${numbers} select g.id, ${grain}, i, '${outcome}', 1, 0, 1, '{}' from n, usage_groups g`,
+      );
+}
+
+/**
+ * Counts the writes of the transactions that the store runs from now on, and the rows that each transaction changed.
+ * From the transaction `failFrom` on, none can be committed.
+ */
+function watchWrites({ services: { store } }: TestServices, failFrom = Infinity) {
+  const seen = { writes: 0, rows: [] as number[] };
   const write = store.write.bind(store);
-  const counting = (tx: Tx): Tx =>
+  const watching = (tx: Tx, at: number): Tx =>
     new Proxy(tx, {
       get(target, name) {
-        if (name === "run") writes++;
         const value: unknown = Reflect.get(target, name, target);
-        return typeof value === "function" ? (value.bind(target) as unknown) : value;
+        if (typeof value !== "function") return value;
+        if (name !== "run") return value.bind(target) as unknown;
+        return async (...args: Parameters<Tx["run"]>) => {
+          seen.writes++;
+          const changed = await target.run(...args);
+          seen.rows[at] = (seen.rows[at] ?? 0) + changed;
+          return changed;
+        };
       },
     });
-  vi.spyOn(store, "write").mockImplementation((job) => write({ ...job, work: (tx) => job.work(counting(tx)) }));
-  return () => writes;
+  let transactions = 0;
+  vi.spyOn(store, "write").mockImplementation((job) => {
+    const at = transactions++;
+    if (at >= failFrom) return Promise.reject(new Error("timeout"));
+    return write({ ...job, work: (tx) => job.work(watching(tx, at)) });
+  });
+  return seen;
 }
 
 const MOST_WRITES: Record<Backend, number> = { sqlite: GROUPS, postgres: GROUPS / 10 };
@@ -50,9 +81,9 @@ for (const backend of backends)
     it("deletes what has expired and the groups that are empty then, with far fewer statements than groups", async () => {
       await using fixture = await testServices(backend);
       await fill(fixture);
-      const writes = countWrites(fixture);
+      const seen = watchWrites(fixture);
       await reapSeries(fixture.services);
-      expect(writes()).toBeLessThan(MOST_WRITES[backend]);
+      expect(seen.writes).toBeLessThan(MOST_WRITES[backend]);
       const kept = (GROUPS / 3) * 2;
       expect(await fixture.sql("select count(*) as n from usage_rollups")).toEqual([{ n: kept }]);
       expect(await fixture.sql("select 1 from usage_rollups where start = 1")).toEqual([]);
@@ -60,11 +91,37 @@ for (const backend of backends)
       expect(await fixture.sql("select id from usage_groups where id % 3 = 0")).toEqual([]);
     });
 
+    it("writes nothing to groups without expired rows", async () => {
+      await using fixture = await testServices(backend);
+      await fill(fixture);
+      await reapSeries(fixture.services);
+      const seen = watchWrites(fixture);
+      await reapSeries(fixture.services);
+      expect(seen).toEqual({ writes: 3, rows: [0, 0, 0] }); // metered hours, usage hours and seen names
+    });
+
+    it("deletes a backlog in bounded transactions, and keeps what it did when one fails", async () => {
+      await using fixture = await testServices(backend);
+      await fillBacklog(fixture);
+      const count = async () => Number((await fixture.sql("select count(*) as n from usage_rollups"))[0]?.["n"]);
+      const all = await count();
+      watchWrites(fixture, 2);
+      await expect(reapSeries(fixture.services)).rejects.toThrow("timeout");
+      expect(await count()).toBe(all - 2000);
+      vi.restoreAllMocks();
+      const { rows } = watchWrites(fixture);
+      await reapSeries(fixture.services);
+      expect(await count()).toBe(0);
+      expect(await fixture.sql("select id from usage_groups")).toEqual([]);
+      expect(Math.max(...rows)).toBe(1001); // with the row that is the lock
+    });
+
     it("finds the rows of a group by their key", async () => {
       await using fixture = await testServices(backend);
       const groups = JSON.stringify([1, 2]);
       const plan = await expectNoScan(fixture.target, async (on) => {
-        await reapRollups.all(on, { groups, grain: GRAIN.minute, before: 2 });
+        await reapRollups.all(on, { groups, grain: GRAIN.minute, before: 2, limit: 9 });
+        await groupsAfter.all(on, { after: 0, limit: 9, ...GRAIN });
         await dropEmptyGroups.all(on, { groups });
       });
       if (backend === "sqlite") expect(plan).toContain("(group_id=? AND grain=? AND start<?)");

@@ -13,17 +13,14 @@ const SMALL: Record<string, string> = {
   reapDigests: "one row a workspace, kept for a day",
   reapIdleRevocations: "at most one row a project and run of the job, kept for a day",
 };
-/** Of the series that a list names and one resolution, which hold a fixed number of rows. */
-const NAMED_SERIES = "reapRollups";
 
 type Reaper = Statement<Record<string, string>, unknown>;
 const reapers: [string, Reaper][] = [];
 for (const file of readdirSync(QUERIES)) {
   const module = (await import(new URL(file, QUERIES).href)) as Record<string, Reaper>;
-  const found = Object.entries(module).filter(
-    ([name, value]) => name.startsWith("reap") && typeof value !== "function",
+  reapers.push(
+    ...Object.entries(module).filter(([name, value]) => name.startsWith("reap") && typeof value !== "function"),
   );
-  reapers.push(...found.filter(([name]) => name !== NAMED_SERIES));
 }
 /** A literal that every type of column accepts. */
 const params = new Proxy({}, { get: () => "1" }) as Record<string, string>;
