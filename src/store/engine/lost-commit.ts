@@ -1,13 +1,14 @@
 // Whether a group was committed whose connection was lost at COMMIT. Never retried blindly: it may have been.
-import { isRecorded } from "./audit-ledger.ts";
+import { isRecorded, lockHeads } from "./audit-ledger.ts";
 import type { Driver } from "./driver.ts";
 import type { QueuedJob } from "./job.ts";
 import { PolicyVersions } from "./policy-versions.ts";
 import { JobTransaction } from "./transaction.ts";
 
 /**
- * It was if its audit rows exist once its transaction has ended, which outlives the connection. False where that takes
- * longer than the database waits for a lock.
+ * It was if its audit rows exist once its transaction, which outlives the connection, has ended: then the lock on its
+ * audit head is free. Where another transaction holds that for longer than the database waits for a lock, rows that
+ * exist are committed all the same.
  */
 export async function wasCommitted(driver: Driver, group: readonly QueuedJob[]): Promise<boolean> {
   const entry = group.flatMap(({ outcome }) => outcome?.entries ?? [])[0];
@@ -16,6 +17,7 @@ export async function wasCommitted(driver: Driver, group: readonly QueuedJob[]):
     await driver.reconnect();
     if (!entry) return false;
     await driver.begin();
+    await lockHeads(own.branded, [entry.workspace_id]).catch(() => driver.writer.exec("rollback"));
     return await isRecorded(own.branded, entry);
   } catch {
     return false;
