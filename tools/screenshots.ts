@@ -73,6 +73,7 @@ const STEPS: Record<string, (page: Page) => Promise<unknown>> = {
     await button(page, "Verify in this browser").click();
     await page.getByText(/^Verified: .* in this browser/).waitFor();
   },
+  home: (page) => page.getByText(/requests, .* denied/).waitFor(), // the demo's usage is added in the background
   portal: (page) => page.locator("keyrack-portal").first().waitFor(),
 };
 
