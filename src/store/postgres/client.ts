@@ -6,9 +6,11 @@ const INT8 = 20;
 const CONNECT_MAX_MS = 3_000;
 /**
  * The server finds out in 25 s that this host has lost power or network; by default it takes two hours, for which a
- * session keeps its locks and keeps commands away that need the database alone.
+ * session keeps its locks and keeps commands away that need the database alone. Linux sends no keepalives while data is
+ * unacknowledged, for which tcp_user_timeout counts (15 min by default). A server on another system ignores it.
  */
-const KEEPALIVES = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3";
+const KEEPALIVES =
+  "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25s";
 
 // Our integers stay far below 2^53, so int8 can be a number.
 const types = new TypeOverrides();
