@@ -218,6 +218,7 @@ export class Feed {
       this.#loggedAt = this.#runtime.ports.elapsed();
       this.#runtime.log(level, "the policy feed failed", { why: error.message, failures, status: call?.status ?? 0 });
     }
+    this.#state.fail();
     this.#events.failed(error);
     return backoff.delayMs;
   }

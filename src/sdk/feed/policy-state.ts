@@ -25,6 +25,8 @@ export class PolicyState {
   readonly #log: Log;
   #expired = true;
   #logged: Age = "fresh";
+  /** The feed has failed since the last confirmation. */
+  #isFailing = false;
   #cancel: (() => void)[] = [];
 
   constructor(settings: Settings, ports: Ports, log: Log) {
@@ -42,6 +44,7 @@ export class PolicyState {
   confirm(policy: Policy, ageMs = 0): void {
     const { staleMs, maxStaleMs } = this.#settings;
     this.#stopTimers();
+    this.#isFailing = false;
     this.policy = policy;
     this.confirmedAt = this.#ports.now() - ageMs;
     this.degraded = ageMs > staleMs;
@@ -53,6 +56,12 @@ export class PolicyState {
       this.#ports.after(maxStaleMs - ageMs + 1, () => this.#age(maxStaleMs + 1)),
       this.#ports.every(WATCH_MS, () => this.#age(this.#ports.now() - this.confirmedAt)),
     ];
+  }
+
+  /** A call to the feed failed. */
+  fail(): void {
+    this.#isFailing = true;
+    if (this.policy && !this.isClosed) this.#logChange(this.#ports.now() - this.confirmedAt);
   }
 
   /**
@@ -77,10 +86,13 @@ export class PolicyState {
     this.#logChange(ageMs);
   }
 
-  /** Once for each change: the log of the feed's failures becomes rarer and does not say what they lead to. */
+  /**
+   * Once for each change: the log of the feed's failures becomes rarer and does not say what they lead to. Without a
+   * failure, a policy is stale between two polls where pollMs is larger than staleMs or the process was frozen.
+   */
   #logChange(ageMs: number): void {
     const age: Age = this.#expired ? "expired" : this.degraded ? "stale" : "fresh";
-    if (age === this.#logged) return;
+    if (age === this.#logged || (age === "stale" && !this.#isFailing)) return;
     this.#logged = age;
     const { failMode } = this.#settings;
     const fields = { age_ms: ageMs, fail_mode: failMode };

@@ -6,7 +6,9 @@ import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 import { until } from "../../../harness/waiting.ts";
 import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
-import type { FailMode } from "../../../src/sdk/options.ts";
+import type { Policy } from "../../../src/kernel/policy/policy.ts";
+import { PolicyState } from "../../../src/sdk/feed/policy-state.ts";
+import type { FailMode, Settings } from "../../../src/sdk/options.ts";
 
 const STALE = "the policy is stale: decisions are degraded";
 const FRESH = "the policy is fresh again";
@@ -36,6 +38,7 @@ describe("the log of an outage", () => {
     for (let outage = 1; outage <= 2; outage++) {
       instance.lines.length = 0;
       await plane.down();
+      await until(() => instance.lines.some(({ message }) => message === "the policy feed failed"));
       ports.advance(29_000 - (instance.keyrack.status().ageMs ?? 0));
       expect(aged(instance)).toEqual([]);
       ports.advance(1001);
@@ -59,6 +62,26 @@ describe("the log of an outage", () => {
       await recover(instance, ports);
       expect(aged(instance)).toEqual([...broken, ["info", FRESH]]);
     }
+  });
+
+  it("does not name a policy that is stale between two polls, but does when one fails", () => {
+    const ports = new ManualPorts();
+    const lines: string[] = [];
+    const settings = { staleMs: 30_000, maxStaleMs: DAY_MS, failMode: "closed" } as Settings;
+    const state = new PolicyState(settings, ports, (_level, message) => lines.push(message));
+    const policy = { version: 1 } as Policy;
+    for (let poll = 0; poll < 3; poll++) {
+      state.confirm(policy);
+      ports.advance(60_000);
+      expect(state.degraded).toBe(true);
+    }
+    expect(lines).toEqual([]);
+    state.fail();
+    state.fail();
+    expect(lines).toEqual([STALE]);
+    state.confirm(policy);
+    expect(lines).toEqual([STALE, FRESH]);
+    state.close();
   });
 
   it("names the last state only where a suspended machine wakes, and nothing after close()", async () => {
