@@ -139,8 +139,8 @@ export const groupsAfter = statement<{ after: number; limit: number; minute: num
 );
 
 /**
- * Deletes at most `limit` rows of many groups: there may be a million, and each statement is a round trip. `groups`: ids
- * as JSON. Not a deletePiece(): PostgreSQL would read all that is due for its second condition, which is not needed
+ * Deletes at most `limit` rows of many groups: there may be a million, and each statement is a round trip. `groups`:
+ * ids as JSON. Not a deletePiece(): PostgreSQL would read all that is due for its second condition, which is not needed
  * under the lock.
  */
 export const reapRollups = statement<{ groups: string; grain: number; before: number; limit: number }>()(

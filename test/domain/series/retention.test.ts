@@ -12,34 +12,37 @@ import { dropEmptyGroups, groupsAfter, reapRollups } from "../../../src/store/qu
 const GROUPS = 450;
 
 /** Every group has minutes of now and of 1970, every third one only those of 1970. */
-async function fill({ services, sql, clock }: TestServices): Promise<void> {
+async function fill(fixture: TestServices): Promise<void> {
+  const { services, clock } = fixture;
   const { workspace_id } = (await vendorOf(services)).actor;
   const now = Math.floor(clock.now() / HOUR_MS);
   const numbers = `with recursive n (i) as (select 1 union all select i + 1 from n where i < ${GROUPS})`;
   const groups = `select i, $1, 'key', 'p', 'live', 't', 'key ' || i from n`;
-  await sql(`insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) ${numbers} ${groups}`, [
-    workspace_id,
-  ]);
+  await fixture.sql(
+    `insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) ${numbers} ${groups}`,
+    [workspace_id],
+  );
   const columns = "group_id, grain, start, outcome, requests, errors, units, detail";
   const rows = (start: number, where: string): string =>
     `insert into usage_rollups (${columns}) ${numbers} select i, ${GRAIN.minute}, ${start}, 'ok', 1, 0, 1, '{}' from n ${where}`;
-  await sql(rows(1, ""));
-  await sql(rows(now, "where i % 3 > 0"));
+  await fixture.sql(rows(1, ""));
+  await fixture.sql(rows(now, "where i % 3 > 0"));
 }
 
 /** A backlog: three groups with hours and days of 1970 in two outcomes. */
-async function fillBacklog({ services, sql }: TestServices): Promise<void> {
-  const { workspace_id } = (await vendorOf(services)).actor;
+async function fillBacklog(fixture: TestServices): Promise<void> {
+  const { workspace_id } = (await vendorOf(fixture.services)).actor;
   const ids = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 3)";
   const groups = "select i, $1, 'key', 'p', 'live', 't', 'key ' || i from n";
-  await sql(`insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) ${ids} ${groups}`, [
-    workspace_id,
-  ]);
+  await fixture.sql(
+    `insert into usage_groups (id, workspace_id, kind, project_id, env, tenant, name) ${ids} ${groups}`,
+    [workspace_id],
+  );
   const numbers = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 300)";
   const columns = "group_id, grain, start, outcome, requests, errors, units, detail";
   for (const grain of [GRAIN.hour, GRAIN.day])
     for (const outcome of ["ok", "revoked"])
-      await sql(
+      await fixture.sql(
         `insert into usage_rollups (${columns}) ${numbers} select g.id, ${grain}, i, '${outcome}', 1, 0, 1, '{}' from n, usage_groups g`,
       );
 }

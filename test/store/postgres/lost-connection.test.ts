@@ -100,7 +100,7 @@ describe.runIf(backends.includes("postgres"))("a lost connection to PostgreSQL",
           await insertOneTenant(ctx, tx, "a");
           // First in the queue for the head: it has it as soon as the lost transaction has ended.
           held = holder.query("select 1 from audit_heads where workspace_id = $1 for update", [workspace_id]);
-          await expect.poll(() => fixture.sql(waits, [rows[0]?.pid])).toHaveLength(1);
+          await expect.poll(() => fixture.sql(waits, [rows[0]?.pid ?? 0])).toHaveLength(1);
           return { value: "done", events: [{ action: "tenant.created", target_id: null, payload: {} }] };
         });
         const [result] = await Promise.allSettled([job]);
