@@ -253,6 +253,7 @@ describe("without a log function", () => {
     const outage = async () => {
       shown.length = 0;
       await plane.down();
+      await until(() => shown.some((text) => text.includes("the policy feed failed")));
       ports.advance(DAY_MS + 1);
       expect(instance.keyrack.status().version).toBeNull();
       const seen = [...shown];
