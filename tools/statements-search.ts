@@ -9,7 +9,7 @@ import {
 } from "../src/store/queries/key-search.ts";
 import { countTermMatches, deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
-import { keySuccessors, secretKeySuccessors } from "../src/store/queries/successors.ts";
+import { successorsIn } from "../src/store/queries/successors.ts";
 import type { Tx } from "../src/store/engine/tx.ts";
 
 const workspace_id = "w";
@@ -25,8 +25,10 @@ const walks = sets.flatMap((set) =>
 );
 
 export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
-  keySuccessors: (on) => [keySuccessors(on, { workspace_id, ids: ["k"], now: 1 })],
-  secretKeySuccessors: (on) => [secretKeySuccessors(on, { workspace_id, ids: ["k"], now: 1 })],
+  successorsIn: (on) =>
+    (["api_keys", "secret_keys"] as const).map((table) =>
+      successorsIn(on, table, { workspace_id, ids: ["k"], now: 1 }),
+    ),
   walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
   countInSet: (on) => walks.map((walk) => on.all(countInSet(on, walk, 1))),
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),

@@ -133,7 +133,7 @@ const lifecycle = {
 
 /** A field of keys in lists. */
 export const WorkingSuccessor = Uuid.nullable().describe(
-  "the newest working key that a rotation made of it; null for a key that is revoked or does not expire",
+  "a working key that a rotation made of it; null for a key that is revoked or does not expire",
 );
 
 const shownOnce = { key: z.string(), key_shown_once: z.literal(true) };

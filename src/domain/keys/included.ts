@@ -1,6 +1,5 @@
 // The parts of a key that a reader asks for by `include`.
 import { newestSuccessor } from "../../store/queries/keys.ts";
-import { keySuccessors } from "../../store/queries/successors.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { showEffectiveKey } from "../plans/effective.ts";
@@ -29,7 +28,7 @@ async function successorOf({ services, actor }: Ctx<Vendor>, id: string): Promis
 }
 
 export async function searchKeysWith(ctx: Ctx<Vendor>, search: KeySearch) {
-  const viewer = withSuccessors(ctx, keySuccessors, viewKey);
+  const viewer = withSuccessors(ctx, "api_keys", viewKey);
   if (search.include === undefined) return searchKeys(ctx, search, viewer);
   return searchKeys(ctx, search, async (rows) => {
     const uses = await lastUsesByKey(ctx, rows);

@@ -4,7 +4,6 @@ import type { Env } from "../../kernel/credentials.ts";
 import { CAP, NO_CAPS } from "../../kernel/policy/capabilities.ts";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { insertKey, insertMeteredKey, keyById, revokeKeyRow } from "../../store/queries/keys.ts";
-import { keySuccessors } from "../../store/queries/successors.ts";
 import type { ListFilter } from "../../store/queries/key-list.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -168,7 +167,7 @@ export async function listKeys(ctx: Ctx<Vendor>, query: KeyQuery) {
     : null;
   const projects = projectsOf(ctx.actor);
   const filter = { ...query, workspace_id, projects, env, after };
-  return listKeyPage(ctx, filter, withSuccessors(ctx, keySuccessors, viewKey));
+  return listKeyPage(ctx, filter, withSuccessors(ctx, "api_keys", viewKey));
 }
 
 export async function showKey({ services, actor }: Ctx<Vendor>, id: string): Promise<ApiKey> {

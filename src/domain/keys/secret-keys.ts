@@ -13,7 +13,6 @@ import {
   shortenSecretKey,
   workingSuccessors,
 } from "../../store/queries/secret-keys.ts";
-import { secretKeySuccessors } from "../../store/queries/successors.ts";
 import { withSuccessors } from "./successors.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow } from "../../store/schema/tables.ts";
@@ -144,7 +143,7 @@ type SecretKeyQuery = ListQuery & { env?: Env | undefined; state?: "quarantined"
 export async function listSecretKeys(ctx: Ctx<Vendor>, query: SecretKeyQuery) {
   const env = visibleEnv(ctx.actor, query.env) ?? null;
   const isQuarantined = query.state === "quarantined";
-  const viewer = withSuccessors(ctx, secretKeySuccessors, viewSecretKey);
+  const viewer = withSuccessors(ctx, "secret_keys", viewSecretKey);
   if (restrictionOf(ctx.actor)) {
     const own = await readSecretKey(ctx, ctx.actor.id);
     const isListed = (env ?? own.env) === own.env && !(isQuarantined && own.quarantined_at === null);

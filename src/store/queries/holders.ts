@@ -28,7 +28,7 @@ export const selfById = statement<{ workspace_id: string; id: string; now: numbe
     .select(["tenants.allowed_cidrs as tenant_allowed_cidrs", "tenants.ip_mode as tenant_ip_mode"])
     .select(["tenants.rate_limits as tenant_rate_limits", "plans.rate_limits as plan_rate_limits"])
     .select(["plans.scopes as plan_scopes", "default_rate_limits", "key_policy"])
-    .select(workingSuccessor(p.now))
+    .select(workingSuccessor("api_keys", p.now))
     .where("api_keys.id", "=", p.id)
     .where("api_keys.workspace_id", "=", p.workspace_id),
 );

@@ -61,7 +61,7 @@ export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> 
         .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
         .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
         .select(["last_used_at", "enabled_at", "quarantined_at"])
-        .select(workingSuccessor(of.now))
+        .select(workingSuccessor("api_keys", of.now))
         .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
         .where(notRevoked)
         .where("disabled_at", "is", null)

@@ -97,8 +97,11 @@ export function isUnexpired(column: "expires_at" | `${string}.expires_at`, now: 
   return sql<SqlBool>`(${sql.ref(column)} is null or ${sql.ref(column)} > ${now})`;
 }
 
+/** Rotation makes a new row beside the old one in both. */
+export type Rotatable = "api_keys" | "secret_keys";
+
 /** Successors that work, of the key in the enclosing query. */
-function workingSuccessors(table: "api_keys" | "secret_keys", now: number) {
+function workingSuccessors(table: Rotatable, now: number) {
   return expressionBuilder<Tables, "api_keys">()
     .selectFrom(`${table as "api_keys"} as successor`)
     .select("successor.id")
@@ -107,12 +110,12 @@ function workingSuccessors(table: "api_keys" | "secret_keys", now: number) {
     .where(isUnexpired("successor.expires_at", now));
 }
 
-/** Use as `select(workingSuccessor(now))`. */
-export const workingSuccessor = (now: number) =>
-  workingSuccessors("api_keys", now).limit(expressionBuilder().lit(1)).as("successor_id");
+/** Use as `select(workingSuccessor("api_keys", now))`. One of them: a key may have thousands. */
+export const workingSuccessor = (table: Rotatable, now: number) =>
+  workingSuccessors(table, now).limit(expressionBuilder().lit(1)).as("successor_id");
 
 /** Use as `where(hasNoSuccessor("api_keys", now))`: no successor works. */
-export function hasNoSuccessor(table: "api_keys" | "secret_keys", now: number): Expression<SqlBool> {
+export function hasNoSuccessor(table: Rotatable, now: number): Expression<SqlBool> {
   const eb = expressionBuilder<Tables>();
   return eb.not(eb.exists(workingSuccessors(table, now)));
 }

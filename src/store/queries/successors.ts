@@ -2,41 +2,21 @@
 import { compileQuery } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
-import { isUnexpired, notRevoked } from "./keys.ts";
+import { type Rotatable, workingSuccessor } from "./keys.ts";
 
-type Successor = { rotated_from: string; id: string };
-type Rotated = { workspace_id: string; ids: readonly string[]; now: number };
+type Page = { workspace_id: string; ids: readonly string[]; now: number };
+type Replaced = { id: string; successor_id: string | null };
 
-/** Working keys that rotations made of these, oldest first. */
-export function keySuccessors(on: Reader, { workspace_id, ids, now }: Rotated): Promise<Successor[]> {
-  return on.all<Successor>(
+/** A successor that works of each of these keys. */
+export function successorsIn(on: Reader, table: Rotatable, { workspace_id, ids, now }: Page): Promise<Replaced[]> {
+  const keys = table as "api_keys";
+  return on.all<Replaced>(
     compileQuery(on, (db, dialect) =>
       db
-        .selectFrom("api_keys")
-        .select(["rotated_from", "id"])
-        .where(isIn("api_keys.rotated_from", ids, dialect))
-        .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
-        .where(notRevoked)
-        .where(isUnexpired("expires_at", now))
-        .orderBy("created_at")
-        .orderBy("id"),
-    ),
-  );
-}
-
-/** The same of secret keys. */
-export function secretKeySuccessors(on: Reader, { workspace_id, ids, now }: Rotated): Promise<Successor[]> {
-  return on.all<Successor>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("secret_keys")
-        .select(["rotated_from", "id"])
-        .where(isIn("secret_keys.rotated_from", ids, dialect))
-        .where(notLookedUp("secret_keys.workspace_id"), "=", workspace_id)
-        .where("revoked_at", "is", null)
-        .where(isUnexpired("expires_at", now))
-        .orderBy("created_at")
-        .orderBy("id"),
+        .selectFrom(keys)
+        .select([`${keys}.id`, workingSuccessor(table, now)])
+        .where(isIn(`${keys}.id`, ids, dialect))
+        .where(notLookedUp(`${keys}.workspace_id`), "=", workspace_id),
     ),
   );
 }
