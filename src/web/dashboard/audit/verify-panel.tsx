@@ -156,11 +156,9 @@ function useRuns() {
   return { state, setState, run, stop };
 }
 
-/** The buttons, for the page's head, and what they lead to. */
-export function useVerification(): { actions: ComponentChildren; results: ComponentChildren } {
+function useChecks() {
   const { state, setState, run, stop } = useRuns();
   const [results, setResults] = useState<Results>({});
-  const busy = /here|server|saving/.test(state.name) ? "The log is being read. Wait until that has finished." : null;
   const verify = (): void =>
     run({ name: "here", rows: 0, rate: 0 }, async (signal) => {
       const start = performance.now();
@@ -183,6 +181,13 @@ export function useVerification(): { actions: ComponentChildren; results: Compon
     });
   const save = (): void =>
     run({ name: "saving" }, async (signal) => ({ name: (await saveLog(signal)) === "saved" ? "idle" : "too_long" }));
+  return { state, results, verify, askServer, save, stop };
+}
+
+/** The buttons, for the page's head, and what they lead to. */
+export function useVerification(): { actions: ComponentChildren; results: ComponentChildren } {
+  const { state, results, verify, askServer, save, stop } = useChecks();
+  const busy = /here|server|saving/.test(state.name) ? "The log is being read. Wait until that has finished." : null;
   const isShown = state.name !== "idle" || results.here || results.server;
   return {
     actions: (

@@ -28,6 +28,22 @@ const START: Run = { found: null, done: null, state: "counting", problem: null, 
 
 type Next = { cursor: string | null; idempotencyKey: string };
 
+/** Counts the keys when the page opens, and calls `onLeave` when it closes. */
+function useCount(body: Body, change: (part: Partial<Run>) => void, onLeave: () => void): void {
+  useEffect(() => {
+    const abort = new AbortController();
+    const count = async (): Promise<void> => {
+      const { bulk_id, matched, data } = await call("POST /v1/bulk/keys", { body }, { signal: abort.signal });
+      change({ state: "asking", found: { bulk_id, matched: matched ?? data.length, keys: data } });
+    };
+    count().catch((error: unknown) => abort.signal.aborted || change({ state: "failed", problem: toProblem(error) }));
+    return () => {
+      abort.abort();
+      onLeave();
+    };
+  }, []);
+}
+
 export function useBulkRun(action: BulkAction, filter: BulkFilter) {
   const [run, setRun] = useState(START);
   const change = (part: Partial<Run>): void => setRun((before) => ({ ...before, ...part }));
@@ -35,19 +51,8 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
   const reason = useRef("");
   const next = useRef<Next>({ cursor: null, idempotencyKey: newIdempotencyKey() });
 
-  useEffect(() => {
-    const abort = new AbortController();
-    const count = async (): Promise<void> => {
-      const body = { action, filter, dry_run: true, limit: PAGE };
-      const { bulk_id, matched, data } = await call("POST /v1/bulk/keys", { body }, { signal: abort.signal });
-      change({ state: "asking", found: { bulk_id, matched: matched ?? data.length, keys: data } });
-    };
-    count().catch((error: unknown) => abort.signal.aborted || change({ state: "failed", problem: toProblem(error) }));
-    return () => {
-      abort.abort();
-      stopping.current = true;
-    };
-  }, []);
+  const stop = (): void => void (stopping.current = true);
+  useCount({ action, filter, dry_run: true, limit: PAGE }, change, stop);
 
   /** Changes one page; the next one has its own Idempotency-Key. */
   const changePage = async ({ bulk_id, matched }: Found): Promise<Page> => {
@@ -91,7 +96,7 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
     /** After a failure, or when it was stopped. */
     resume: (found: Found): void => void proceed(found),
     /** After the page that is on its way. */
-    stop: (): void => void (stopping.current = true),
+    stop,
   };
 }
 

@@ -1,6 +1,6 @@
 // A stacked bar chart as SVG. Its name states the finding; the figures are also there as a table and as CSV, and the
 // arrow keys walk through the points.
-import { Fragment } from "preact";
+import { Fragment, type RefObject } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { axisLabels, layoutChart, type Area, type Chart as Layout } from "../../shared/chart.ts";
 import { toCsv } from "../../../kernel/text/csv.ts";
@@ -128,19 +128,9 @@ function Inspected(props: Pick<ChartProps, "buckets" | "series"> & { at: number 
   );
 }
 
-export function Chart(props: ChartProps) {
-  const { name, buckets, starts, series, file } = props;
-  const [ref, width] = useWidth();
+/** The bar that the pointer or the arrow keys are at. */
+function useInspected(ref: RefObject<HTMLElement>, slots: Layout["slots"], last: number) {
   const [inspected, setAt] = useState<number | null>(null);
-  const [hidden, toggle] = useHidden(series);
-  const [open, setOpen] = useState(false);
-  const id = useId();
-  const area: Area = { width, height: HEIGHT, ...MARGINS };
-  const layout = layoutChart(
-    series.map(({ name: label, values }) => (hidden.has(label) ? values.map(() => 0) : values)),
-    area,
-  );
-  const last = buckets.length - 1;
   const at = inspected !== null && inspected <= last ? inspected : null;
   const onKeyDown = (event: KeyboardEvent): void => {
     const from = at ?? last + 1;
@@ -149,11 +139,27 @@ export function Chart(props: ChartProps) {
     event.preventDefault();
     setAt(Math.min(last, Math.max(0, next)));
   };
-  const onMove = (event: MouseEvent): void => {
+  const onMouseMove = (event: MouseEvent): void => {
     const x = event.clientX - (ref.current?.getBoundingClientRect().left ?? 0);
-    const found = layout.slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
+    const found = slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
     setAt(found < 0 ? null : found);
   };
+  const leave = (): void => setAt(null);
+  return { at, handlers: { onKeyDown, onMouseMove, onMouseLeave: leave, onBlur: leave } };
+}
+
+export function Chart(props: ChartProps) {
+  const { name, buckets, starts, series, file } = props;
+  const [ref, width] = useWidth();
+  const [hidden, toggle] = useHidden(series);
+  const [open, setOpen] = useState(false);
+  const id = useId();
+  const area: Area = { width, height: HEIGHT, ...MARGINS };
+  const layout = layoutChart(
+    series.map(({ name: label, values }) => (hidden.has(label) ? values.map(() => 0) : values)),
+    area,
+  );
+  const { at, handlers } = useInspected(ref, layout.slots, buckets.length - 1);
   const rowsOf = (times: readonly string[]) =>
     times.map((at, i) => [at, ...series.map(({ values }) => values[i] ?? 0)]);
   const head = ["Time", ...series.map((one) => one.name)];
@@ -161,16 +167,7 @@ export function Chart(props: ChartProps) {
     <figure class="chart">
       <Legend series={series} at={at} hidden={hidden} onToggle={toggle} />
       <Inspected {...props} at={at} />
-      <div
-        ref={ref}
-        tabIndex={0}
-        role="group"
-        aria-label="Bars. Use the arrow keys to read each."
-        onKeyDown={onKeyDown}
-        onMouseMove={onMove}
-        onMouseLeave={() => setAt(null)}
-        onBlur={() => setAt(null)}
-      >
+      <div ref={ref} tabIndex={0} role="group" aria-label="Bars. Use the arrow keys to read each." {...handlers}>
         <Drawing {...props} layout={layout} area={area} at={at} id={id} />
       </div>
       <div class="buttons">

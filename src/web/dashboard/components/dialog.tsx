@@ -1,6 +1,6 @@
 // Modal dialogs on <dialog>. Focus returns to what opened the dialog, or when that is gone to the next row, or to the
 // page's heading.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useId, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
 import { env as shownEnv } from "../links.ts";
@@ -59,15 +59,8 @@ function isOutside({ target, currentTarget, clientX: x, clientY: y }: MouseEvent
 /** The open dialogs, the topmost last. */
 const openDialogs: HTMLDialogElement[] = [];
 
-export function Dialog({ title, onClose, children, wide = false, locked = false, env }: DialogProps) {
-  const ref = useRef<HTMLDialogElement>(null);
-  const id = useId();
-  // Forms behind the dialog lose nothing when it closes.
-  const behind = useMemo(unsavedMarks, []);
-  const close = (): void => {
-    const isSending = ref.current?.querySelector(SENDING) != null;
-    if (!locked && !isSending && confirmLeaving(behind)) onClose();
-  };
+/** Opens it, and gives the focus back when it leaves the page. */
+function useModal(ref: RefObject<HTMLDialogElement>, close: () => void) {
   const state = useRef({ close, open: true, pressedOutside: false });
   state.current.close = close;
   useLayoutEffect(() => {
@@ -94,6 +87,19 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
       queueMicrotask(() => returnFocus(opener, rows));
     };
   }, []);
+  return state;
+}
+
+export function Dialog({ title, onClose, children, wide = false, locked = false, env }: DialogProps) {
+  const ref = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  // Forms behind the dialog lose nothing when it closes.
+  const behind = useMemo(unsavedMarks, []);
+  const close = (): void => {
+    const isSending = ref.current?.querySelector(SENDING) != null;
+    if (!locked && !isSending && confirmLeaving(behind)) onClose();
+  };
+  const state = useModal(ref, close);
   return (
     <dialog
       ref={ref}

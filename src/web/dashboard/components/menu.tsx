@@ -126,10 +126,9 @@ function Groups({ groups, headings = {}, close }: Pick<MenuProps, "groups" | "he
   );
 }
 
-export function Menu({ label, groups, headings, children, className = "button quiet square" }: MenuProps) {
+function usePopover() {
   const button = useRef<HTMLButtonElement>(null);
   const menu = useRef<HTMLDivElement>(null);
-  const [expanded, setExpanded] = useState(false);
   const close = (): void => {
     menu.current?.hidePopover();
     button.current?.focus();
@@ -151,6 +150,12 @@ export function Menu({ label, groups, headings, children, className = "button qu
       event.preventDefault();
     }
   };
+  return { button, menu, close, open, onKeyDown };
+}
+
+export function Menu({ label, groups, headings, children, className = "button quiet square" }: MenuProps) {
+  const { button, menu, close, open, onKeyDown } = usePopover();
+  const [expanded, setExpanded] = useState(false);
   return (
     <>
       <button

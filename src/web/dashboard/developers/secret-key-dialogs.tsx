@@ -23,20 +23,18 @@ type DialogProps = { of: SecretKey; onClose: () => void };
 
 const VARIABLE = "KEYRACK_SECRET_KEY";
 
+const newKeyOf = (env: Env, values: Values) => {
+  const { name = "" } = values;
+  const expires_at = expiryOf(values);
+  return { env, ...(name !== "" && { name }), ...(expires_at && { expires_at }), ...permissionsOf(values) };
+};
+
 export function CreateSecretKey({ onClose }: { onClose: () => void }) {
   const [secret, setSecret] = useState<string | null>(null);
   const [chosen, setChosen] = useState<Env>(env.value);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
-    const { name = "" } = values;
-    const expires_at = expiryOf(values);
-    const body = {
-      env: chosen,
-      ...(name !== "" && { name }),
-      ...(expires_at && { expires_at }),
-      ...permissionsOf(values),
-    };
-    const made = await call("POST /v1/secret_keys", { body, idempotencyKey });
+    const made = await call("POST /v1/secret_keys", { body: newKeyOf(chosen, values), idempotencyKey });
     refreshReads("/v1/secret_keys");
     setSecret(made.key);
   };

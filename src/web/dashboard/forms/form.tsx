@@ -121,40 +121,51 @@ function Buttons({ of, busy }: { of: FormProps; busy: boolean }) {
 
 const show = (shown: Element | null): void => shown?.scrollIntoView({ block: "nearest" });
 
-export function Form(props: FormProps) {
-  const { label, send, onProblem, children, footer, watch = true } = props;
-  const form = useRef<HTMLFormElement>(null);
-  const { errors, showErrors, dropError } = useErrors(form);
+type Submission = Pick<FormProps, "send" | "onProblem"> & {
+  showErrors: (errors: ReadonlyMap<string, string>) => void;
+  onSent: () => void;
+};
+
+function useSubmit({ send, onProblem, showErrors, onSent }: Submission) {
   const [alert, setAlert] = useState("");
   const [busy, setBusy] = useState(false);
+  const showProblem = (controls: readonly Control[], problem: Problem): void => {
+    const names = controls.map(({ name }) => name);
+    const { errors, unplaced } = placeErrors(problem.details, names);
+    showErrors(errors);
+    if (errors.size === 0 || unplaced.length > 0) setAlert([problemMessage(problem), ...unplaced].join(" "));
+  };
+  const submit = async (form: HTMLFormElement): Promise<void> => {
+    setAlert("");
+    const missing = controlsOf(form).filter(isMissing);
+    showErrors(new Map(missing.map(({ name }) => [name, "is required"])));
+    if (missing.length > 0) return;
+    setBusy(true);
+    try {
+      await send(valuesOf(form));
+      onSent();
+    } catch (error) {
+      const problem = toProblem(error);
+      refreshAfter(problem);
+      if (!onProblem?.(problem)) showProblem(controlsOf(form), problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { alert, busy, submit };
+}
+
+export function Form(props: FormProps) {
+  const { label, children, footer, watch = true } = props;
+  const form = useRef<HTMLFormElement>(null);
+  const { errors, showErrors, dropError } = useErrors(form);
   const [changed, setChanged] = useState(false);
+  const { alert, busy, submit } = useSubmit({ ...props, showErrors, onSent: () => setChanged(false) });
   // What a request in flight makes is shown only here.
   useUnsaved(busy || (watch && changed), busy ? "sending" : "entered");
   const onChanged = (name: string): void => {
     setChanged(true);
     dropError(name);
-  };
-  const showDetails = (details: readonly Detail[], message: string): void => {
-    const placed = placeErrors(details, form.current ? controlsOf(form.current).map(({ name }) => name) : []);
-    showErrors(placed.errors);
-    if (placed.errors.size === 0 || placed.unplaced.length > 0) setAlert([message, ...placed.unplaced].join(" "));
-  };
-  const onSubmit = async (element: HTMLFormElement): Promise<void> => {
-    setAlert("");
-    const missing = controlsOf(element).filter(isMissing);
-    showErrors(new Map(missing.map(({ name }) => [name, "is required"])));
-    if (missing.length > 0) return;
-    setBusy(true);
-    try {
-      await send(valuesOf(element));
-      setChanged(false);
-    } catch (error) {
-      const problem = toProblem(error);
-      refreshAfter(problem);
-      if (!onProblem?.(problem)) showDetails(problem.details, problemMessage(problem));
-    } finally {
-      setBusy(false);
-    }
   };
   return (
     <form
@@ -166,7 +177,7 @@ export function Form(props: FormProps) {
       onInput={({ target }) => onChanged(target && "name" in target ? String(target.name) : "")}
       onSubmit={(event) => {
         event.preventDefault();
-        if (!busy) void onSubmit(event.currentTarget);
+        if (!busy) void submit(event.currentTarget);
       }}
     >
       <FormContext.Provider value={{ errors, busy, onChanged }}>{children}</FormContext.Provider>

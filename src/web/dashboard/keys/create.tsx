@@ -52,12 +52,19 @@ function useFiltered(projects: readonly Project[]): { project: Suggestion | null
 /** What a key belongs to can be created in place. */
 type Needed = "project" | "tenant";
 
-function NewRecord({ what, onClick }: { what: Needed; onClick: (what: Needed) => void }) {
-  return (
-    <button type="button" class="link" onClick={() => onClick(what)}>
+type NeededFieldProps = {
+  what: Needed;
+  label: string;
+  onNew: (what: Needed) => void;
+} & Pick<Parameters<typeof Combobox>[0], "chosen" | "onChoose" | "search">;
+
+function NeededField({ what, onNew, ...field }: NeededFieldProps) {
+  const hint = (
+    <button type="button" class="link" onClick={() => onNew(what)}>
       New {what}
     </button>
   );
+  return <Combobox {...field} name={`${what}_id`} placeholder={`Choose a ${what}`} hint={hint} />;
 }
 
 type InPlaceProps = {
@@ -108,23 +115,21 @@ function CreateForm({ onMade, onClose, tenant: given }: { onMade: (made: Made) =
         The key will admit requests to your API in the <strong>{env.value}</strong> environment.
       </p>
       <Form submit="Create key" send={send} onCancel={onClose}>
-        <Combobox
-          name="project_id"
+        <NeededField
+          what="project"
           label="Project"
-          placeholder="Choose a project"
           chosen={project}
           onChoose={setProject}
           search={searchProjects}
-          hint={<NewRecord what="project" onClick={setAdding} />}
+          onNew={setAdding}
         />
-        <Combobox
-          name="tenant_id"
+        <NeededField
+          what="tenant"
           label="Tenant"
-          placeholder="Choose a tenant"
           chosen={tenant}
           onChoose={setTenant}
           search={searchTenants}
-          hint={<NewRecord what="tenant" onClick={setAdding} />}
+          onNew={setAdding}
         />
         <TextField name="name" label="Name" optional hint="What the key is for, such as Production." />
         <ScopesField project={found} />

@@ -12,33 +12,34 @@ import { Time } from "../components/time.tsx";
 import { go } from "../routes.ts";
 import { OverlapField, overlapOf } from "./overlap.tsx";
 import { PropagationDialog } from "./propagation.tsx";
+import type { Env } from "../../../kernel/credentials.ts";
 import type { ApiKey } from "./state.ts";
 
-type Step = { name: "ask" } | { name: "secret" | "propagation"; id: string; key: string; expires_at: string | null };
+type Made = { id: string; key: string; expires_at: string | null };
+type Step = { name: "ask" } | ({ name: "secret" | "propagation" } & Made);
+
+function NewKey({ made, env, onDone }: { made: Made; env: Env; onDone: () => void }) {
+  return (
+    <SecretDialog secret={made.key} variable="API_KEY" env={env} onDone={onDone}>
+      <p>
+        It replaces the old key and has the same scopes and limits.{" "}
+        {made.expires_at === null ? (
+          "It does not expire."
+        ) : (
+          <>
+            It expires on <Time at={made.expires_at} exact />.
+          </>
+        )}
+      </p>
+    </SecretDialog>
+  );
+}
 
 export function RotateKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
   const [step, setStep] = useState<Step>({ name: "ask" });
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   if (step.name === "secret")
-    return (
-      <SecretDialog
-        secret={step.key}
-        variable="API_KEY"
-        env={of.env}
-        onDone={() => setStep({ ...step, key: "", name: "propagation" })}
-      >
-        <p>
-          It replaces the old key and has the same scopes and limits.{" "}
-          {step.expires_at === null ? (
-            "It does not expire."
-          ) : (
-            <>
-              It expires on <Time at={step.expires_at} exact />.
-            </>
-          )}
-        </p>
-      </SecretDialog>
-    );
+    return <NewKey made={step} env={of.env} onDone={() => setStep({ ...step, key: "", name: "propagation" })} />;
   if (step.name === "propagation") {
     const open = (): void => {
       onClose();

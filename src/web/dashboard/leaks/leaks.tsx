@@ -34,6 +34,20 @@ type ColumnsOptions = {
   tenant?: Column<Leaked>;
 };
 
+function Replacement({ of: { object, successor_id } }: { of: Leaked }) {
+  if (!successor_id) return <Badge tone="warn">Not replaced</Badge>;
+  return (
+    <>
+      <Badge tone="good">Replaced</Badge>
+      {object === "api_key" && (
+        <a class="under small" href={hrefTo("keys", { id: successor_id })}>
+          New key
+        </a>
+      )}
+    </>
+  );
+}
+
 function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
   const button = (of: Leaked, action: Action, label: string, disabled: string | null) => (
     <Button
@@ -60,19 +74,7 @@ function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
       head: "State",
       room: 780,
       fold: ({ successor_id }) => (successor_id ? "Replaced" : "Not replaced"),
-      cell: ({ object, successor_id }) =>
-        successor_id ? (
-          <>
-            <Badge tone="good">Replaced</Badge>
-            {object === "api_key" && (
-              <a class="under small" href={hrefTo("keys", { id: successor_id })}>
-                New key
-              </a>
-            )}
-          </>
-        ) : (
-          <Badge tone="warn">Not replaced</Badge>
-        ),
+      cell: (key) => <Replacement of={key} />,
     },
     { head: "Stops working", cell: ({ expires_at }) => <Time at={expires_at} /> },
     {

@@ -97,6 +97,12 @@ function Results({ id, items, at, point, choose }: ResultsProps) {
   );
 }
 
+/** Where a key leads in the list; undefined for other keys. */
+function indexAfter(key: string, at: number, last: number): number | undefined {
+  const next = { ArrowDown: at === last ? 0 : at + 1, ArrowUp: at === 0 ? last : at - 1, Home: 0, End: last }[key];
+  return next === undefined ? undefined : Math.max(0, next);
+}
+
 function Search({ pages }: { pages: readonly NavItem[] }) {
   const id = useId();
   const [typed, setTyped] = useState("");
@@ -112,12 +118,9 @@ function Search({ pages }: { pages: readonly NavItem[] }) {
     go(item.href);
   };
   const onKeyDown = (event: KeyboardEvent): void => {
-    const last = items.length - 1;
-    const next = { ArrowDown: at === last ? 0 : at + 1, ArrowUp: at === 0 ? last : at - 1, Home: 0, End: last }[
-      event.key
-    ];
+    const next = indexAfter(event.key, at, items.length - 1);
     const chosen = items[at];
-    if (next !== undefined) setAt(Math.max(0, next));
+    if (next !== undefined) setAt(next);
     else if (event.key === "Enter" && chosen) choose(chosen);
     else return;
     event.preventDefault();

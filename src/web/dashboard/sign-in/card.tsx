@@ -35,6 +35,14 @@ export function Card({ title, tone, wide = false, children }: CardProps) {
   );
 }
 
+export function LogInLink() {
+  return (
+    <p class="after">
+      <a href="#/login">Log in</a>
+    </p>
+  );
+}
+
 export function LogInButton() {
   return (
     <div class="buttons">

@@ -6,7 +6,7 @@ import { serverNow } from "../api/clock.ts";
 import { problemMessage, toProblem } from "../api/problems.ts";
 import { Form } from "../forms/form.tsx";
 import { Button } from "../components/button.tsx";
-import { Card } from "./card.tsx";
+import { Card, LogInLink } from "./card.tsx";
 import { EmailField } from "./fields.tsx";
 import { AskOperator, useDeliversMail } from "./mail.tsx";
 
@@ -77,9 +77,7 @@ export function Forgot() {
     <Card key="form" title="Reset your password">
       <p>Enter the email address of your account, and we will send you a link to reset your password.</p>
       <ForgotForm submit="Send reset link" onSent={setSentTo} />
-      <p class="after">
-        <a href="#/login">Log in</a>
-      </p>
+      <LogInLink />
     </Card>
   );
 }

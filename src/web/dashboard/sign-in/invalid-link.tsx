@@ -1,6 +1,6 @@
 // Links that do not work. The API does not distinguish used, expired and forged tokens, so neither does the text.
 import type { ComponentChildren } from "preact";
-import { Card } from "./card.tsx";
+import { Card, LogInLink } from "./card.tsx";
 
 /** `children`: what to do instead. */
 export function ExpiredLink({ children }: { children: ComponentChildren }) {
@@ -17,9 +17,7 @@ export function MissingToken() {
     <Card title="Open the link again">
       <p>For your security, the link is removed from the address bar as soon as its page opens.</p>
       <p>To continue, open the link in your email again.</p>
-      <p class="after">
-        <a href="#/login">Log in</a>
-      </p>
+      <LogInLink />
     </Card>
   );
 }

@@ -64,26 +64,40 @@ function stepAfter(problem: Problem): Step | null {
   return /already a member/.test(problem.message) ? { name: "member" } : { name: "refused", reason: problem.message };
 }
 
+function ForgotLink() {
+  return (
+    <p class="after">
+      {/* In a new tab: the link's token exists only in this page. */}
+      <a href="#/forgot" target="_blank" rel="noopener">
+        Forgot your password?<span class="hide"> Opens in a new tab.</span>
+      </a>
+    </p>
+  );
+}
+
+/** Joins with a new session, or shows why not. */
+async function enter(created: NewSession, { token, onStep }: StartProps): Promise<void> {
+  setSession(toSession(created, true));
+  await join(token).catch((error: unknown) => {
+    const next = stepAfter(toProblem(error));
+    if (!next) throw error;
+    onStep(next);
+  });
+}
+
 type StartProps = { token: string; step: Step & { name: "start" }; onStep: (step: Step) => void };
 
-function Start({ token, step, onStep }: StartProps) {
+function Start(props: StartProps) {
+  const { token, step, onStep } = props;
   const [mode, setMode] = useState(step.mode);
   const [email, setEmail] = useState(step.email ?? "");
   const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
-  const enter = async (created: NewSession): Promise<void> => {
-    setSession(toSession(created, true));
-    await join(token).catch((error: unknown) => {
-      const next = stepAfter(toProblem(error));
-      if (!next) throw error;
-      onStep(next);
-    });
-  };
   const send = async (values: Values): Promise<void> => {
     const { email: typed = "", password = "" } = values;
-    if (mode === "login") return enter(await open(typed, password));
+    if (mode === "login") return enter(await open(typed, password), props);
     await signUp(values, token);
     try {
-      await enter(await open(typed, password));
+      await enter(await open(typed, password), props);
     } catch (error) {
       if (toProblem(error).code !== "invalid_credentials") throw error;
       onStep({ name: "start", mode: "login", email: typed, note: refuses ? TAKEN_OR_UNVERIFIED : TAKEN });
@@ -113,14 +127,7 @@ function Start({ token, step, onStep }: StartProps) {
         {isNew && <TextField name="name" label="Your name" autocomplete="name" optional />}
         {isNew ? <NewPasswordField /> : <CurrentPasswordField />}
       </Form>
-      {!isNew && (
-        <p class="after">
-          {/* In a new tab: the link's token exists only in this page. */}
-          <a href="#/forgot" target="_blank" rel="noopener">
-            Forgot your password?<span class="hide"> Opens in a new tab.</span>
-          </a>
-        </p>
-      )}
+      {!isNew && <ForgotLink />}
     </Card>
   );
 }

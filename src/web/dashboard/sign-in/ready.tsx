@@ -56,17 +56,44 @@ function Steps() {
   return steps ? <Checklist steps={steps} /> : <Skeleton />;
 }
 
-export function Ready({ made }: { made: Made }) {
+/** The keys are masked until they are asked for, or selected. */
+function TryIt({ made, onCopied }: { made: Made; onCopied: () => void }) {
   const [shown, setShown] = useState(false);
+  const secrets = [made.secret_key.key, made.api_key.key];
+  const mask = (code: string): string =>
+    shown ? code : secrets.reduce((text, secret) => text.replaceAll(secret, `${secret.slice(0, 10)}…`), code);
+  return (
+    <>
+      <h2>Try it</h2>
+      <p>Run this. It connects a verifier and sends a first request, which completes the next two steps below.</p>
+      <div class="no-print">
+        <SnippetTabs
+          label="Try it"
+          snippets={[
+            ["Terminal", terminalSnippet(made)],
+            ["Node", nodeSnippet(made)],
+          ]}
+          mask={mask}
+          onSelect={() => setShown(true)}
+          onCopied={onCopied}
+        />
+      </div>
+      <div class="buttons">
+        <Button pressed={shown} onClick={() => setShown(!shown)}>
+          Show keys in the snippet
+        </Button>
+      </div>
+    </>
+  );
+}
+
+export function Ready({ made }: { made: Made }) {
   const [secretStored, setSecretStored] = useState(false);
   const [keyStored, setKeyStored] = useState(false);
   useUnsaved(!(secretStored && keyStored), "key");
   useEffect(() => {
     workspaceId.value = made.workspace.id;
   }, []);
-  const secrets = [made.secret_key.key, made.api_key.key];
-  const mask = (code: string): string =>
-    shown ? code : secrets.reduce((text, secret) => text.replaceAll(secret, `${secret.slice(0, 10)}…`), code);
   const storeSecret = (): void => setSecretStored(true);
   const storeKey = (): void => setKeyStored(true);
   // It has both keys in it.
@@ -81,25 +108,7 @@ export function Ready({ made }: { made: Made }) {
       <Secret secret={made.secret_key.key} variable="KEYRACK_SECRET_KEY" onStored={storeSecret} />
       <h2>API key, for your first customer</h2>
       <Secret secret={made.api_key.key} variable="API_KEY" onStored={storeKey} />
-      <h2>Try it</h2>
-      <p>Run this. It connects a verifier and sends a first request, which completes the next two steps below.</p>
-      <div class="no-print">
-        <SnippetTabs
-          label="Try it"
-          snippets={[
-            ["Terminal", terminalSnippet(made)],
-            ["Node", nodeSnippet(made)],
-          ]}
-          mask={mask}
-          onSelect={() => setShown(true)}
-          onCopied={storeBoth}
-        />
-      </div>
-      <div class="buttons">
-        <Button pressed={shown} onClick={() => setShown(!shown)}>
-          Show keys in the snippet
-        </Button>
-      </div>
+      <TryIt made={made} onCopied={storeBoth} />
       <h2>Next</h2>
       {workspaceId.value === made.workspace.id && <Steps />}
       <div class="buttons">

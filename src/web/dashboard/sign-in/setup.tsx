@@ -11,21 +11,13 @@ import { Form, type Values } from "../forms/form.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Snippet } from "../components/snippet.tsx";
 import { go } from "../routes.ts";
-import { Card, LogInButton } from "./card.tsx";
+import { Card, LogInButton, LogInLink } from "./card.tsx";
 import { EmailField, NewPasswordField } from "./fields.tsx";
 import { Ready, type Made } from "./ready.tsx";
 import { SLUG_MIN, slugOf } from "../../../kernel/slugs.ts";
 
 function Command() {
   return <Snippet code="keyrack setup link" name="command" />;
-}
-
-function LogInLink() {
-  return (
-    <p class="after">
-      <a href="#/login">Log in</a>
-    </p>
-  );
 }
 
 /** For a server without an owner, to those who come without a link. */

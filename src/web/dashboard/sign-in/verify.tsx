@@ -48,9 +48,28 @@ function Verified() {
   );
 }
 
+function Expired({ onStep }: { onStep: (step: Step) => void }) {
+  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
+  const send = async (values: Values): Promise<void> => {
+    const next = await resend(values).catch((error: unknown) => {
+      throw refuses ? notVerified(error) : error;
+    });
+    onStep(next);
+  };
+  return (
+    <ExpiredLink>
+      <p>A verification link works once, expires after 24 hours and is replaced by a newer one.</p>
+      <p>If you have already used it, there is nothing to do. Otherwise, log in to get a new link.</p>
+      <Form label="Get a new link" submit="Send a new link" watch={false} send={send}>
+        <EmailField />
+        <CurrentPasswordField />
+      </Form>
+    </ExpiredLink>
+  );
+}
+
 export function Verify({ token }: { token: string }) {
   const [step, setStep] = useState<Step>({ name: "form" });
-  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
   if (step.name === "verified") return <Verified />;
   if (step.name === "sent")
     return (
@@ -61,27 +80,7 @@ export function Verify({ token }: { token: string }) {
         <NoMail />
       </Card>
     );
-  if (step.name === "expired")
-    return (
-      <ExpiredLink>
-        <p>A verification link works once, expires after 24 hours and is replaced by a newer one.</p>
-        <p>If you have already used it, there is nothing to do. Otherwise, log in to get a new link.</p>
-        <Form
-          label="Get a new link"
-          submit="Send a new link"
-          watch={false}
-          send={async (values) => {
-            const next = await resend(values).catch((error: unknown) => {
-              throw refuses ? notVerified(error) : error;
-            });
-            setStep(next);
-          }}
-        >
-          <EmailField />
-          <CurrentPasswordField />
-        </Form>
-      </ExpiredLink>
-    );
+  if (step.name === "expired") return <Expired onStep={setStep} />;
   return (
     <Card key="form" title="Verify your email address">
       <p>Confirm that this is your email address.</p>

@@ -1,7 +1,7 @@
 // The person's workspaces, and a form for a new one.
 import { useMemo, useState } from "preact/hooks";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { roleName, session } from "../api/session.ts";
+import { roleName, session, type Membership } from "../api/session.ts";
 import { logOut, refreshMe } from "../api/sign-in.ts";
 import { WorkspaceFields } from "../forms/common-fields.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -26,6 +26,25 @@ function NewWorkspace({ onCreated }: { onCreated: (slug: string, secret: string)
   );
 }
 
+function Memberships({ of }: { of: readonly Membership[] }) {
+  return (
+    <ul class="workspaces">
+      {of.map(({ workspace_id, name, slug, role }) => (
+        <li key={workspace_id}>
+          <a href={`#/w/${slug}/live/home`}>
+            <span class="workspace-mark" data-letter={[...name][0]?.toUpperCase()} aria-hidden="true" />
+            <span class="grow">
+              <bdi>{name}</bdi>
+              <span class="muted small">{roleName(role)}</span>
+            </span>
+            <Icon name="right" />
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 type WorkspacesProps = {
   /** Why the one in the address is not shown. */
   note?: string;
@@ -45,20 +64,7 @@ export function Workspaces({ note, onRetry }: WorkspacesProps) {
         </div>
       )}
       {isFirst && !note && <p>You are not in a workspace yet. Create one, or ask its owner for an invitation.</p>}
-      <ul class="workspaces">
-        {memberships.map(({ workspace_id, name, slug, role }) => (
-          <li key={workspace_id}>
-            <a href={`#/w/${slug}/live/home`}>
-              <span class="workspace-mark" data-letter={[...name][0]?.toUpperCase()} aria-hidden="true" />
-              <span class="grow">
-                <bdi>{name}</bdi>
-                <span class="muted small">{roleName(role)}</span>
-              </span>
-              <Icon name="right" />
-            </a>
-          </li>
-        ))}
-      </ul>
+      <Memberships of={memberships} />
       {note ? (
         // On a page of its own: this one gives way when a workspace of this address appears, with the new secret.
         <p class="after">

@@ -111,43 +111,47 @@ function Details({ tenant }: { tenant: Tenant }) {
   );
 }
 
+type Opened = keyof typeof DIALOGS | "key";
+
+function Actions({ tenant, open }: { tenant: Tenant; open: (dialog: Opened) => void }) {
+  const disabled = roleReason("admin");
+  return (
+    <>
+      <Button kind="primary" icon="plus" needs="admin" onClick={() => open("key")}>
+        Create key
+      </Button>
+      <Button needs="admin" onClick={() => open("edit")}>
+        Edit
+      </Button>
+      <Button needs="admin" onClick={() => open("suspend")}>
+        {tenant.suspended_at === null ? "Suspend" : "Resume"}
+      </Button>
+      <Menu
+        label="More actions"
+        groups={[
+          // A list of them would be one request more than a page may need.
+          [{ label: "View changes", href: hrefTo("audit", { query: { target: tenant.id } }) }],
+          [{ label: "End embed tokens", disabled, onSelect: () => open("end") }],
+          [{ label: "Delete tenant", disabled, danger: true, onSelect: () => open("delete") }],
+        ]}
+      />
+    </>
+  );
+}
+
 export function TenantPage({ id }: { id: string }) {
   const read = useRead("GET /v1/tenants/{id}", { params: { id } });
-  const [open, setOpen] = useState<keyof typeof DIALOGS | "key" | null>(null);
+  const [open, setOpen] = useState<Opened | null>(null);
   const tenant = read.state.value.data;
   const Open = open !== null && open !== "key" ? DIALOGS[open] : null;
   const label = tenant ? (tenant.name ?? tenant.external_id) : "Tenant";
   const close = (): void => setOpen(null);
-  const disabled = roleReason("admin");
   return (
     <Page
       isMissing={isNotFound(read)}
       title={label}
       back={{ href: hrefToList("tenants"), label: "Tenants" }}
-      actions={
-        tenant && (
-          <>
-            <Button kind="primary" icon="plus" needs="admin" onClick={() => setOpen("key")}>
-              Create key
-            </Button>
-            <Button needs="admin" onClick={() => setOpen("edit")}>
-              Edit
-            </Button>
-            <Button needs="admin" onClick={() => setOpen("suspend")}>
-              {tenant.suspended_at === null ? "Suspend" : "Resume"}
-            </Button>
-            <Menu
-              label="More actions"
-              groups={[
-                // A list of them would be one request more than a page may need.
-                [{ label: "View changes", href: hrefTo("audit", { query: { target: tenant.id } }) }],
-                [{ label: "End embed tokens", disabled, onSelect: () => setOpen("end") }],
-                [{ label: "Delete tenant", disabled, danger: true, onSelect: () => setOpen("delete") }],
-              ]}
-            />
-          </>
-        )
-      }
+      actions={tenant && <Actions tenant={tenant} open={setOpen} />}
     >
       <Loaded read={read}>
         {(data) => (

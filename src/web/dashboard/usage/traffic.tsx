@@ -203,7 +203,6 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
   if (!isOld) shown.current = { range, group };
   useKeptHours(range, read);
   const ranges = RANGES.filter(([name]) => name !== "12m" || groups || usual === "12m");
-  const isOff = problem?.status === 404;
   return (
     <Panel
       title={title}
@@ -214,7 +213,7 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
         </div>
       }
     >
-      {isOff ? (
+      {problem?.status === 404 ? (
         <Off />
       ) : (
         <Loaded read={read}>
