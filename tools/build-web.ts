@@ -1,7 +1,7 @@
 // Builds what browsers load into dist/web. Runs in `prepare`, so a checkout is complete after `npm ci`.
 // `--size` also prints the gzipped sizes and fails when one exceeds its bound, as a test does (test/house/web.test.ts).
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { build, transform, type Metafile, type Plugin } from "esbuild";
@@ -44,17 +44,7 @@ const brotli = (bytes: Uint8Array): Buffer =>
 
 const DASHBOARD = "src/web/dashboard";
 
-/** What the script of the page imports at once; without a hint browsers would find out only after they have read it. */
-function preloadsOf({ outputs }: Metafile): string {
-  const entry = Object.values(outputs).find(({ entryPoint }) => entryPoint === join(DASHBOARD, "main.tsx"));
-  const chunks = entry?.imports.filter(({ kind }) => kind === "import-statement") ?? [];
-  return chunks
-    .map(({ path }) => `<link rel="modulepreload" href="./assets/${basename(path)}">`)
-    .toSorted()
-    .join("\n    ");
-}
-
-/** The dashboard: scripts, style sheet and icon under names with their hash, and a page that refers to them. */
+/** The dashboard: script, style sheet and icon under names with their hash, and a page that refers to them. */
 async function buildDashboard(out: string): Promise<Metafile> {
   const assets = join(out, "assets");
   rmSync(assets, { recursive: true, force: true });
@@ -73,10 +63,8 @@ async function buildDashboard(out: string): Promise<Metafile> {
     outdir: assets,
     outbase: DASHBOARD,
     entryNames: "[name]-[hash]",
-    chunkNames: "[name]-[hash]",
-    splitting: true,
   });
-  let page = readFileSync(join(root, DASHBOARD, "index.html"), "utf8").replace("{preloads}", preloadsOf(metafile));
+  let page = readFileSync(join(root, DASHBOARD, "index.html"), "utf8");
   for (const name of readdirSync(assets)) {
     page = page.replace(`{${name.replace(/-[A-Z0-9]{8}\./, ".")}}`, name);
     const content = readFileSync(join(assets, name));

@@ -1,45 +1,28 @@
-// Chooses the page for the address. The login pages are in this script; every other page is loaded lazily, so that
-// the login page loads little. The others are requested as soon as the first page is shown, before an upgrade could
-// remove them.
-import { signal } from "@preact/signals";
-import type { ComponentChildren } from "preact";
+// Chooses the page for the address.
 import { useEffect } from "preact/hooks";
+// First, so that nothing divides the pages of a workspace: gzip refers back 32 kB at most. 1 kB less than by name.
+import { OpenWorkspace } from "./open-workspace.tsx";
+import { PAGES } from "./pages.tsx";
+import { Account } from "./account/account.tsx";
 import { useRead } from "./api/query.ts";
-import { discards, lock, session } from "./api/session.ts";
+import { discards, lock, session, workspaceId } from "./api/session.ts";
+import { openWorkspace } from "./api/sign-in.ts";
+import { Frame } from "./shell/frame.tsx";
+import { LoginAgain } from "./shell/login-again.tsx";
+import { MovedDialog } from "./shell/workspace-switched.tsx";
 import { Card } from "./sign-in/card.tsx";
 import { Forgot } from "./sign-in/forgot.tsx";
+import { MissingToken } from "./sign-in/invalid-link.tsx";
+import { Invite } from "./sign-in/invite.tsx";
 import { LogIn } from "./sign-in/login.tsx";
+import { Reset } from "./sign-in/reset.tsx";
+import { Setup, SetupHint } from "./sign-in/setup.tsx";
 import { SignUp } from "./sign-in/sign-up.tsx";
+import { Verify } from "./sign-in/verify.tsx";
+import { Workspaces } from "./sign-in/workspaces.tsx";
 import { envOf, hrefTo } from "./links.ts";
-import type * as Pages from "./lazy-pages.tsx";
-import { Button } from "./components/button.tsx";
 import { Waiting } from "./components/skeleton.tsx";
 import { go, place, type SignInPage } from "./routes.ts";
-
-const pages = signal<typeof Pages | "failed" | null>(null);
-
-export function loadLazyPages(): void {
-  import("./lazy-pages.tsx").then(
-    (loaded) => void (pages.value = loaded),
-    () => void (pages.value = "failed"),
-  );
-}
-
-/** A page that is loaded lazily. */
-function LazyPage({ show }: { show: (loaded: typeof Pages) => ComponentChildren }) {
-  if (pages.value === null) return <Waiting />;
-  if (pages.value !== "failed") return <>{show(pages.value)}</>;
-  return (
-    <Card title="This page could not be loaded">
-      <p>The server was not reached, or it has a newer version of this page.</p>
-      <div class="buttons">
-        <Button kind="primary" onClick={() => location.reload()}>
-          Reload
-        </Button>
-      </div>
-    </Card>
-  );
-}
 
 function NotFound() {
   return (
@@ -69,8 +52,24 @@ function Start() {
 function SignedOutStart() {
   const { data, problem } = useRead("GET /v1/setup", {}).state.value;
   if (!data && !problem) return <Waiting />;
-  return data?.open ? <LazyPage show={({ SetupHint }) => <SetupHint />} /> : <LogIn />;
+  return data?.open ? <SetupHint /> : <LogIn />;
 }
+
+/** Belongs to no workspace; the navigation leads back to the one that was open. */
+function AccountPage() {
+  const { memberships = [], workspaceId: active = null } = session.value ?? {};
+  const last = memberships.find(({ workspace_id }) => workspace_id === (workspaceId.value ?? active));
+  useEffect(() => {
+    if (last && workspaceId.value === null) void openWorkspace(last.workspace_id).catch(() => {});
+  }, [last?.workspace_id]);
+  return (
+    <Frame items={last ? PAGES : []} hasEnv={false}>
+      <Account />
+    </Frame>
+  );
+}
+
+const TOKEN_PAGES = { verify: Verify, reset: Reset, invite: Invite } as const;
 
 function SignIn({ page, token }: { page: SignInPage; token: string }) {
   if (page === "login") return session.value ? <Start /> : <LogIn />;
@@ -78,7 +77,12 @@ function SignIn({ page, token }: { page: SignInPage; token: string }) {
   if (page === "forgot") return <Forgot />;
   const needsSession = page === "workspaces" || page === "account";
   if (needsSession && !session.value) return <LogIn />;
-  return <LazyPage show={({ LazySignInPage }) => <LazySignInPage page={page} token={token} />} />;
+  if (page === "workspaces") return <Workspaces />;
+  if (page === "account") return <AccountPage />;
+  // Also after it has made a session: it then shows the new keys.
+  if (page === "setup") return <Setup key={token} token={token} />;
+  const Show = TOKEN_PAGES[page];
+  return token === "" ? <MissingToken /> : <Show key={token} token={token} />;
 }
 
 function Current() {
@@ -86,21 +90,20 @@ function Current() {
   if (at.kind === "unknown") return <NotFound />;
   if (at.kind === "sign-in") return <SignIn key={at.page} page={at.page} token={at.token} />;
   if (!session.value) return at.kind === "start" ? <SignedOutStart /> : <LogIn />;
-  return at.kind === "start" ? <Start /> : <LazyPage show={({ OpenWorkspace }) => <OpenWorkspace at={at} />} />;
+  return at.kind === "start" ? <Start /> : <OpenWorkspace at={at} />;
 }
 
 export function App() {
-  const loaded = session.value && pages.value !== "failed" ? pages.value : null;
+  const signedIn = session.value !== null;
   return (
     <>
-      {/* Without the other pages nothing of the workspace is shown, and nothing could be instead. */}
-      <div hidden={loaded !== null && lock.value === "idle"}>
+      <div hidden={signedIn && lock.value === "idle"}>
         <Current key={discards.value} />
       </div>
-      {loaded && (
+      {signedIn && (
         <>
-          <loaded.LoginAgain />
-          <loaded.MovedDialog />
+          <LoginAgain />
+          <MovedDialog />
         </>
       )}
     </>

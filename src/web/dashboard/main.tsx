@@ -4,7 +4,7 @@ import { render } from "preact";
 import { session } from "./api/session.ts";
 import { refreshMe } from "./api/sign-in.ts";
 import { answerOtherTabs, askOtherTabs } from "./api/tab-share.ts";
-import { App, loadLazyPages } from "./app.tsx";
+import { App } from "./app.tsx";
 import { confirmLeaving } from "./api/unsaved.ts";
 import { guardLeaving, place } from "./routes.ts";
 import { watchBuild } from "./shell/new-version.ts";
@@ -29,6 +29,3 @@ answerOtherTabs();
 watchConnection();
 watchBuild();
 render(<App />, document.body);
-// The login page does not wait for what comes after it.
-if (session.value) loadLazyPages();
-else requestAnimationFrame(() => setTimeout(loadLazyPages));

@@ -122,21 +122,6 @@ describe.runIf(hasBrowser)("the states of every page", () => {
     await expect.poll(() => page.evaluate("violations")).toEqual([]);
   });
 
-  it("says so when it was idle and its pages cannot be loaded", async () => {
-    const at = await shop(suite.instance);
-    await using g = await signedIn(suite.browser, suite.instance, at, { page: "settings" });
-    const { page } = g;
-    await page.route("**/lazy-pages-*.js", (route) => route.abort());
-    await page.reload();
-    const card = page.getByRole("heading", { name: "This page could not be loaded" });
-    await card.waitFor();
-    await page.evaluate("localStorage.setItem('keyrack:/:active_at', String(Date.now() - 31 * 60_000))");
-    await page.evaluate("dispatchEvent(new Event('focus'))");
-    await expect.poll(() => page.evaluate("JSON.stringify(sessionStorage)")).not.toContain("krses_");
-    await card.waitFor();
-    await button(page, "Reload").waitFor();
-  });
-
   it("keeps rows on the screen while a search is on its way, but not an empty list", async () => {
     const t = await shop(suite.instance);
     const address = await fill(t);
