@@ -5,6 +5,7 @@ import { insertRow, updateRow } from "../engine/rows.ts";
 import { statement, type Builder } from "../engine/statement.ts";
 import type { Dialect } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
+import { notLookedUp } from "./id-lists.ts";
 
 /** Without columns that are null in every new key: fewer values to bind. bench: vendor/mint */
 const NEW_COLUMNS = [
@@ -177,7 +178,7 @@ export const activeSuccessor = statement<{ workspace_id: string; id: string; now
     .selectFrom("api_keys")
     .select("id")
     .where("rotated_from", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
+    .where(notLookedUp("api_keys.workspace_id"), "=", p.workspace_id)
     .where(notRevoked)
     .where(isUnexpired("expires_at", p.now))
     .limit(1),
@@ -189,7 +190,7 @@ export const newestSuccessor = statement<{ workspace_id: string; id: string }>()
     .selectFrom("api_keys")
     .select("id")
     .where("rotated_from", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id)
+    .where(notLookedUp("api_keys.workspace_id"), "=", p.workspace_id)
     .orderBy("created_at", "desc")
     .orderBy("id", "desc")
     .limit(1),

@@ -8,6 +8,7 @@ import { deleteWhere } from "../engine/delete-piece.ts";
 import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { BalanceKey, QuotaBalanceRow } from "../schema/tables.ts";
 import { selectOpenGrants } from "./quota-grants.ts";
+import { notLookedUp } from "./id-lists.ts";
 
 const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
 
@@ -142,7 +143,7 @@ export const subjectQuotas = statement<{ workspace_id: string; subject_id: strin
       db
         .selectFrom("api_keys")
         .select("quotas")
-        .where("workspace_id", "=", p.workspace_id)
+        .where(notLookedUp("api_keys.workspace_id"), "=", p.workspace_id)
         .where("revoked_at", "is", null)
         .where((eb) => eb.or([eb("id", "=", p.subject_id), eb("lineage_id", "=", p.subject_id)])),
     ),
