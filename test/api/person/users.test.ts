@@ -183,6 +183,14 @@ for (const backend of apiBackends) {
       await logIn(instance, p.email, NEW);
     });
 
+    it("mails no notice of a new password to an address that is not verified", async () => {
+      const p = await person(instance, { verified: false });
+      const mailed = (await receivedMail(instance, p.email)).length;
+      const change = { current_password: PASSWORD, password: NEW };
+      expect((await instance.call(p.session, "POST /v1/auth/me/password", change)).status).toBe(200);
+      expect(await receivedMail(instance, p.email)).toHaveLength(mailed);
+    });
+
     it("responds 403 to a wrong current password and 400 to a weak new one, and changes nothing", async () => {
       const p = await person(instance);
       const [since, mailed] = [await chainLength(), (await receivedMail(instance, p.email)).length];
