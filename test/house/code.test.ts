@@ -75,6 +75,7 @@ describe("source files of src", () => {
   it("yield to the event loop in one way; the others only schedule a callback", () => {
     const scheduling = [
       "src/domain/policy/page-cache.ts",
+      "src/fairness/per-turn.ts",
       "src/fairness/turns.ts",
       "src/ratelimit/redis/batch.ts",
       "src/ratelimit/redis/counter.ts",

@@ -180,6 +180,27 @@ describe("pipelined requests", () => {
     expect(most).toBeLessThanOrEqual(8); // 4 ms at once, as no other owner is active
   });
 
+  it("for probes on many connections wait for the turns of their network, but for a few", async () => {
+    let now = 0;
+    const order: string[] = [];
+    const next: Listener = (req, res) => {
+      order.push(req.url ?? "");
+      now += 10;
+      res.end();
+    };
+    const { client } = await serve(next, { now: () => now });
+    const clients = await Promise.all(Array.from({ length: 41 }, client));
+    const probe = (n: number): unknown => clients[n]?.socket.write("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    for (let n = 0; n < 41; n++) {
+      probe(n);
+      await until(() => order.length === n + 1); // accepted, so the next requests of all are read in one turn
+    }
+    for (let n = 0; n < 40; n++) probe(n);
+    clients[40]?.socket.write(requests(1, "known"));
+    await until(() => order.length === 82);
+    expect(order.indexOf("/known/0") - 41).toBeLessThan(20);
+  });
+
   it("of a known credential do not wait for others of their network, from the first one of a connection on", async () => {
     const order: string[] = [];
     let now = 0;

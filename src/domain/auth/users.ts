@@ -207,7 +207,7 @@ export async function changePassword(ctx: Ctx<SessionActor>, input: PasswordChan
     await setPassword.run(tx, { id: user.id, password_phc, updated_at: now });
     await endTokens.run(tx, { user_id: user.id, purpose: "password_reset", now });
     const revoked_sessions = await revokeSessionsOf.run(tx, { user_id: user.id, except: actor.id, now });
-    // Not to an unverified address: whoever signed up with it may be a stranger to its owner.
+    // Not to an unverified address: the account may have been made by a stranger to its owner.
     if (current.email_verified_at !== null) await queueMail(services, tx, user.email, passwordChangedMail(services));
     return {
       value: null,

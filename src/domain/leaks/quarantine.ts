@@ -99,7 +99,10 @@ function payloadOf({ env, quarantine_reason, expires_at }: ApiKeyRow | SecretKey
   return { env, reason: quarantine_reason, expires_at: formatTimestampOrNull(expires_at) };
 }
 
-/** Mails every owner, else the billing address; a workspace with neither only gets a log line. */
+/**
+ * Mails every owner with a verified address: a stranger's could belong to anyone. A workspace without people has a
+ * billing address, which its operator has set. Where there is neither, there is only a log line.
+ */
 async function notifyOwners(
   { services }: Scanner,
   tx: Tx,
@@ -109,11 +112,12 @@ async function notifyOwners(
   const { workspace_id } = row;
   const workspace = await workspaceById.first(tx, { id: workspace_id });
   const members = await membersOf.all(tx, { workspace_id });
-  const owners = members.filter(({ role }) => role === "owner").map(({ email }) => email);
+  const owners = members.filter(({ role }) => role === "owner");
+  const verified = owners.filter(({ email_verified_at }) => email_verified_at !== null).map(({ email }) => email);
   const billing = workspace?.billing_email ? [workspace.billing_email] : [];
-  const addresses = owners.length > 0 ? owners : billing;
+  const addresses = owners.length > 0 ? verified : billing;
   if (addresses.length === 0) {
-    services.log.warn("no address to notify of a leaked key: the workspace has no owner and no billing address", {
+    services.log.warn("no address to notify of a leaked key: no owner is verified, and there is no billing address", {
       workspace_id,
       key_id: row.id,
     });

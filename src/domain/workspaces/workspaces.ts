@@ -108,8 +108,6 @@ type WorkspaceEdit = {
 
 export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
   const { workspace_id } = ctx.actor;
-  for (const origin of edit.embed_origins?.filter(isInsecureRemote) ?? [])
-    ctx.services.log.warn("an embed origin uses plain http: anyone on its network can read embed tokens", { origin });
   return mutate(ctx, { workspace_id }, async (tx) => {
     const row = await workspaceById.first(tx, { id: workspace_id });
     if (!row) throw fail("workspace_not_found");
@@ -126,7 +124,14 @@ export function editWorkspace(ctx: Ctx<Vendor>, edit: WorkspaceEdit) {
     const emailChanged = row.billing_email !== after.billing_email;
     if (!differing && !emailChanged) return unchanged(viewWorkspace(row));
     await updateWorkspace.run(tx, after);
-    if (row.embed_origins !== after.embed_origins) await registerOrigins(tx, workspace_id, originsOf(after));
+    if (row.embed_origins !== after.embed_origins) {
+      await registerOrigins(tx, workspace_id, originsOf(after));
+      const known = new Set(originsOf(row));
+      for (const origin of originsOf(after).filter((each) => isInsecureRemote(each) && !known.has(each)))
+        ctx.services.log.warn("an embed origin uses plain http: anyone on its network can read embed tokens", {
+          origin,
+        });
+    }
     // An address in the audit chain could never be erased, so only the fact of the change is recorded.
     const payload = { ...differing, ...(emailChanged && { billing_email: { changed: true } }) };
     return { value: viewWorkspace(after), events: [{ action: "workspace.updated", target_id: row.id, payload }] };

@@ -9,6 +9,7 @@ import { ownerOf, type Actor } from "../../domain/core/actor.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
+import { PerTurn } from "../../fairness/per-turn.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { isProbe } from "../overload-guard.ts";
 import { hold } from "./hold.ts";
@@ -18,6 +19,8 @@ import { stopParsing } from "./stop-parsing.ts";
 const WAITING_MAX = 16;
 /** Requests of one connection that may wait at all; beyond that it is closed. */
 const PIPELINED_MAX = 100;
+/** Probes that are served at once in one turn of the event loop; further ones wait for a turn of their network. */
+const PROBES_AT_ONCE = 8;
 /** Time charged to the owner for reading a connection: about 25 requests are parsed in it. */
 const READ_MS = 0.5;
 /** Bytes of a body that count as one more request. */
@@ -48,6 +51,9 @@ type Waiting = {
   readonly cost: number;
 };
 
+/** What all connections have in common. */
+type Shared = { waiting: FairSet<Waiting>; probes: PerTurn };
+
 const QUEUE = Symbol("queue");
 type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 
@@ -55,9 +61,10 @@ type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 export function withPipelining(options: PipeliningOptions, next: Listener): Listener {
   const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
   const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
+  const probes = new PerTurn(PROBES_AT_ONCE);
   return (req, res) => {
     const socket = req.socket as QueuedSocket;
-    socket[QUEUE] ??= new ConnectionQueue(socket, options, waiting, next);
+    socket[QUEUE] ??= new ConnectionQueue(socket, options, { waiting, probes }, next);
     socket[QUEUE].accept(req, res);
   };
 }
@@ -75,8 +82,7 @@ class ConnectionQueue {
   readonly #socket: Socket;
   readonly #options: PipeliningOptions;
   readonly #next: Listener;
-  /** The waiting requests of all connections. */
-  readonly #allWaiting: FairSet<Waiting>;
+  readonly #shared: Shared;
   readonly #waiting: Waiting[] = [];
   /** Total cost of the waiting requests. */
   #cost = 0;
@@ -95,10 +101,10 @@ class ConnectionQueue {
   #isWatched = false;
   #isClosing = false;
 
-  constructor(socket: Socket, options: PipeliningOptions, allWaiting: FairSet<Waiting>, next: Listener) {
+  constructor(socket: Socket, options: PipeliningOptions, shared: Shared, next: Listener) {
     this.#socket = socket;
     this.#options = options;
-    this.#allWaiting = allWaiting;
+    this.#shared = shared;
     this.#next = next;
   }
 
@@ -113,7 +119,8 @@ class ConnectionQueue {
     if (authorization !== this.#authorization)
       this.owner = authorization === undefined ? undefined : this.#options.knownOwner(req);
     this.#authorization = authorization; // this request's string, so that the previous one can be collected
-    if (authorization === undefined && isProbe(req) && this.#arrivedAlone()) return this.#start(req, res);
+    if (authorization === undefined && isProbe(req) && this.#arrivedAlone() && this.#shared.probes.admits())
+      return this.#start(req, res);
     this.#lastOwner = this.#ownerFor(req);
     this.#hasTurn = false;
     this.#options.turns.run(this.#lastOwner, () => this.#start(req, res));
@@ -125,7 +132,7 @@ class ConnectionQueue {
     const cost = costOf(req);
     if (cost === 1) return;
     this.#first = { req, res, queue: this, cost };
-    if (!this.#allWaiting.add(owner, this.#first)) this.#dropFirst(req);
+    if (!this.#shared.waiting.add(owner, this.#first)) this.#dropFirst(req);
   }
 
   /** Drops the body now and refuses the request in its turn: answering a flood at once would delay others. */
@@ -148,7 +155,7 @@ class ConnectionQueue {
 
   #start(req: IncomingMessage, res: ServerResponse): void {
     this.#hasTurn = true;
-    if (this.#first) this.#allWaiting.delete(this.#first);
+    if (this.#first) this.#shared.waiting.delete(this.#first);
     this.#first = undefined;
     if (this.#socket.destroyed) return; // and nothing behind it will run
     if (this.#isDropped) return this.#close(res);
@@ -160,7 +167,7 @@ class ConnectionQueue {
   #runNext(): void {
     const next = this.#waiting.shift();
     if (!next) return this.#becomeIdle();
-    this.#allWaiting.delete(next);
+    this.#shared.waiting.delete(next);
     this.#cost -= next.cost;
     if (this.#cost <= WAITING_MAX) this.#resume();
     this.#run(next.req, next.res);
@@ -212,7 +219,7 @@ class ConnectionQueue {
     const waiting = { req, res, queue: this, cost: costOf(req) };
     const owner = this.#ownerFor(req);
     if (this.#waiting.length >= PIPELINED_MAX) this.#options.ledger.countRefusal(owner);
-    else if (this.#allWaiting.add(owner, waiting)) return this.#enter(waiting);
+    else if (this.#shared.waiting.add(owner, waiting)) return this.#enter(waiting);
     this.#close(res);
   }
 
@@ -234,7 +241,7 @@ class ConnectionQueue {
   #watch(): void {
     this.#isWatched = true;
     this.#socket.once("close", () => {
-      for (const waiting of this.#waiting.splice(0)) this.#allWaiting.delete(waiting);
+      for (const waiting of this.#waiting.splice(0)) this.#shared.waiting.delete(waiting);
     });
   }
 }

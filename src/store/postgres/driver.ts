@@ -105,6 +105,7 @@ export class PostgresDriver implements Driver {
   #unanswered: Client | undefined;
   #checking: NodeJS.Timeout | undefined;
   #closing = false;
+  #ping: Promise<unknown> | undefined;
 
   constructor(
     url: string,
@@ -273,8 +274,10 @@ export class PostgresDriver implements Driver {
     return Promise.reject(new Error("PostgreSQL is copied with pg_dump"));
   }
 
+  /** Probes that ask at the same time share one query: anyone may send them, in any number. */
   async ping(timeoutMs: number): Promise<void> {
-    const reply = await atMost(timeoutMs, this.reader.query("select 1"));
+    this.#ping ??= this.reader.query("select 1").finally(() => (this.#ping = undefined));
+    const reply = await atMost(timeoutMs, this.#ping);
     if (!reply) throw new Error("timeout");
   }
 

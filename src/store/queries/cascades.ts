@@ -5,6 +5,7 @@ import { insertRow } from "../engine/rows.ts";
 import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { CascadeRow } from "../schema/tables.ts";
+import { notLookedUp } from "./id-lists.ts";
 
 export const insertCascade = insertRow("cascades", ["id", "workspace_id", "cause", "reason", "revoked_at"]);
 
@@ -76,7 +77,7 @@ export const tenantDeletedSince = statement<{ workspace_id: string; seq: number 
     .limit(1),
 );
 
-/** The keys of tenants that were deleted since, whether or not their rows are marked. */
+/** The keys of tenants that were deleted since, whether or not their rows are marked. Mostly there are none. */
 function endedWithTenants(db: Builder, { workspace_id, project_id }: KeyScope, seq: number) {
   const deleted = db
     .selectFrom("audit_log")
@@ -86,8 +87,8 @@ function endedWithTenants(db: Builder, { workspace_id, project_id }: KeyScope, s
     .where("action", "=", "tenant.deleted");
   return db
     .selectFrom("api_keys")
-    .where("workspace_id", "=", workspace_id)
-    .where("project_id", "=", project_id)
+    .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
+    .where(notLookedUp("api_keys.project_id"), "=", project_id)
     .where("tenant_id", "in", deleted)
     .where((eb) => eb.or([eb("revoked_at", "is", null), eb("revoked_cause", "=", "tenant_deleted")]))
     .select(sql<number>`coalesce(sum(1), 0)`.as("n"));

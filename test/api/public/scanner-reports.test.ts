@@ -21,6 +21,18 @@ for (const backend of apiBackends) {
       instance = now();
     });
 
+    it("mails nothing where no owner is verified: the owner's and the billing address may be a stranger's", async () => {
+      const owner = await person(instance, { verified: false });
+      const t = await team(instance, owner);
+      const billing_email = freshEmail("billing");
+      await instance.call(t.key, "PATCH /v1/workspace", { billing_email });
+      const mailed = (await receivedMail(instance, owner.email)).length;
+      expect(await labels(t.key)).toEqual(["true_positive"]);
+      expect((await auditRows(instance, t.id)).at(-1)?.action).toBe("secret_key.quarantined");
+      expect(await receivedMail(instance, owner.email)).toHaveLength(mailed);
+      expect(await receivedMail(instance, billing_email)).toEqual([]);
+    });
+
     it("responds 5xx when one token fails, keeps the effects of the others, and accepts the report again", async () => {
       const workspace = await instance.workspace();
       const [one, bad, other] = [await workspace.mint(), await workspace.mint(), await workspace.mint()];

@@ -94,6 +94,13 @@ for (const backend of apiBackends) {
       expect(cleared.body.billing_email).toBeNull();
     });
 
+    it("logs an origin without encryption once, when it is added", async () => {
+      const embed_origins = [`http://${w.slug}.example.com`];
+      const lines = () => instance.logs.filter((line) => line.includes(embed_origins[0] ?? "")).length;
+      for (let n = 0; n < 3; n++) await w.call("sk_owner", "PATCH /v1/workspace", { embed_origins });
+      expect(lines()).toBe(1);
+    });
+
     for (const origins of [
       ["https://a.example/"],
       ["https://*.example.com"],

@@ -164,7 +164,7 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       expect(end, path).toBeLessThanOrEqual(720);
     }
     await g.page.emulateMedia({ media: "screen" });
-    // Only the start of a word is found, so the page says so. Long enough that no random key begins with it.
+    // Only names that start with it are found, so the page says so. Long enough that no random key begins with it.
     await g.page.goto(`${demo.url}/#/w/demo/live/keys?q=arbour`);
     await g.page.getByText(/matches the start of words/).waitFor();
     await g.expectClean();

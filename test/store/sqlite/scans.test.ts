@@ -56,7 +56,7 @@ it("no statement reads the whole of a large table, except for maintenance", asyn
 });
 
 /** A record that is named, and a search that finds all records of what it belongs to instead. */
-const NAMED = /"?\b(id|rotated_from|lineage_id|lookup_hash)"? = \?/;
+const NAMED = /"?\b(id|rotated_from|lineage_id|lookup_hash)"? = \?|"tenant_id" in \(select "target_id"/;
 const BROAD = /\((workspace_id|project_id|env)=\?( AND (project_id|env)=\?)*\)/;
 
 it("no statement that names a record walks its workspace or project", async () => {
