@@ -125,8 +125,8 @@ const Quota = z
     refill: z.enum(REFILLS).describe("when the amount becomes available again; none: never"),
     day: z
       .int()
-      .min(1)
-      .max(31)
+      .min(1, { abort: true }) // then the refill does not matter
+      .max(31, { abort: true })
       .nullable()
       .optional()
       .describe("first day of a week (1 = Monday) or month; 1 by default, null for other refills"),

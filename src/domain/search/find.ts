@@ -61,6 +61,7 @@ export function showFound<R extends { id: string }, T>(
   const positions = new Map(found.map(({ record, position }) => [record.id, position]));
   return readPage(services, {
     max: limit,
+    pieceRows: limit,
     read: async () => ({ rows, isCut: false }),
     viewer,
     fields: ({ last, hasMore }) => {

@@ -56,11 +56,14 @@ for (const backend of apiBackends) {
       ["no refill", [{ id: "calls", amount: 1 }], "quotas[0].refill"],
       ["a day of a daily quota", [quota({ refill: "daily", day: 1 })], "quotas[0].day"],
       ["the eighth day of a week", [quota({ refill: "weekly", day: 8 })], "quotas[0].day"],
+      ["day 0 of a month", [quota({ refill: "monthly", day: 0 })], "quotas[0].day"],
       ["an offset as time zone", [quota({ time_zone: "+02:00" })], "quotas[0].time_zone"],
       ["an id with capitals", [quota({ id: "Calls" })], "quotas[0].id"],
     ])("are refused with %s", async (_what, quotas, path) => {
       const w = await instance.workspace();
-      expectRefusal(await w.call("sk_owner", "POST /v1/keys", want(w, { quotas })), 400, "invalid_request", path);
+      const refused = await w.call("sk_owner", "POST /v1/keys", want(w, { quotas }));
+      expectRefusal(refused, 400, "invalid_request", path);
+      expect(refused.body.error.details).toHaveLength(1);
     });
 
     it("show their balance for a key and for a tenant, by environment", async () => {
