@@ -79,7 +79,7 @@ export const failures = {
   key_disabled: [403, "key_disabled", "This API key is disabled."],
   ip_not_allowed: [403, "ip_not_allowed", "This API key may not be used from this address."],
   owner_only: [403, "forbidden", "Only an owner may do this."],
-  lacks_permission: [403, "forbidden", "This secret key does not have the required permission."],
+  lacks_permission: [403, "forbidden", "This secret key lacks a permission for this."],
   member_is_read_only: [403, "forbidden", "A member may not change anything."],
   test_cannot_live: [403, "forbidden", "A test secret key cannot manage live resources."],
   test_refused: [403, "forbidden", "A test secret key may not do this."],

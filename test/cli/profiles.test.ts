@@ -52,7 +52,7 @@ describe("keyrack login", () => {
     expect(ran).toMatchObject({ code: 0, stderr: "" });
     expect(ran.stdout).toContain("as a restricted secret key.");
     const shown = await cli.run(["workspace", "show", "--profile", "verify"], own);
-    expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining("required permission") as string });
+    expect(shown).toMatchObject({ code: 1, stderr: expect.stringContaining("lacks a permission") as string });
     const wrong = await cli.run(login, own, `${cli.seed.verify_key.slice(0, -6)}AAAAAA`);
     expect(wrong).toMatchObject({ code: 1, stdout: "" });
   });

@@ -13,7 +13,7 @@ import {
 } from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
-const LACKS = "This secret key does not have the required permission.";
+const LACKS = "This secret key lacks a permission for this.";
 
 /** By the law, not by the table under test: "itself" is what every restricted key may. */
 function neededFor(method: string, path: string): Permission | "itself" | "unrestricted" {
