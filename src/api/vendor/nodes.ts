@@ -40,7 +40,8 @@ export const nodesList = endpoint("GET /v1/nodes", {
 });
 
 export const propagationShow = endpoint("GET /v1/propagation", {
-  summary: "Show which live nodes have acknowledged a policy version. With wait_ms the response waits for all of them.",
+  summary:
+    "Show which live nodes have acknowledged a policy version. With wait_ms the response waits for all of them, for at most 25 seconds.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.describe("project of the version"),
