@@ -11,7 +11,11 @@ import { OPEN_MAX } from "../src/domain/quotas/grants.ts";
 import { EVENTS_MAX } from "../src/domain/ingest/ingest.ts";
 import { TAGS_MAX } from "../src/domain/series/batch.ts";
 import { PENDING_INVITES_MAX } from "../src/domain/workspaces/invites.ts";
-import { PROJECT_PREFIXES_MAX, WORKSPACE_PREFIXES_MAX } from "../src/domain/workspaces/key-prefixes.ts";
+import {
+  PROJECT_PREFIXES_MAX,
+  TEST_PREFIXES_MAX,
+  WORKSPACE_PREFIXES_MAX,
+} from "../src/domain/workspaces/key-prefixes.ts";
 import { MEMBERS_MAX } from "../src/domain/workspaces/members.ts";
 import { PROJECTS_MAX } from "../src/domain/workspaces/projects.ts";
 import { SLOTS } from "../src/domain/workspaces/tenants.ts";
@@ -61,7 +65,7 @@ const GROUPS: Record<string, Limit[]> = {
     ["plans", number(PLANS_MAX), "[plans](quotas.md#plans)"],
     [
       "key prefixes, and key prefixes per project",
-      `${byEnv(WORKSPACE_PREFIXES_MAX)} · ${PROJECT_PREFIXES_MAX}`,
+      `${WORKSPACE_PREFIXES_MAX}, of which ${TEST_PREFIXES_MAX} by test credentials · ${PROJECT_PREFIXES_MAX}`,
       "[prefixes](keys.md#custom-key-prefixes)",
     ],
     ["members, and pending invitations", `${MEMBERS_MAX} · ${PENDING_INVITES_MAX}`, "[people](people.md#invitations)"],

@@ -220,7 +220,7 @@ export const sharesTable = {
     what: "Projects, tenants, secret keys and key prefixes; counted in the database",
     owners: ["cell"],
     shows: "refusals",
-    boundNote: "1,000, 1,000,000, 1,000 and 20; by test credentials 250, 250,000, 1,000 and 5",
+    boundNote: "1,000, 1,000,000, 1,000 and 20; by test credentials 250, 250,000, 1,000 and 5 of these 20",
     atBound: "409",
   },
   ingest: {

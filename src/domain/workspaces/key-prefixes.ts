@@ -2,14 +2,15 @@
 // secret scanning programmes require that. Existing keys keep theirs when a project changes it.
 import { failField } from "../../kernel/errors.ts";
 import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
-import { claimPrefix, countPrefixes, prefixOwner } from "../../store/queries/key-prefixes.ts";
+import { claimedPrefixes, claimPrefix, prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 
-/** By the environment of the credential that claims them: a claim is forever, so test must not use up those of live. */
-export const WORKSPACE_PREFIXES_MAX = { live: 20, test: 5 };
+export const WORKSPACE_PREFIXES_MAX = 20;
+/** Of these, by test credentials: a claim is forever, so test must not use up what live needs. */
+export const TEST_PREFIXES_MAX = 5;
 export const PROJECT_PREFIXES_MAX = 8;
 
 /** Rejects a prefix that no project may have. */
@@ -26,8 +27,9 @@ export async function claimPrefixFor({ services, actor }: Ctx<Vendor>, tx: Tx, p
   if (owner?.workspace_id === workspace_id) return;
   if (owner) throw prefixTaken();
   const created_env = chargedEnvOf(actor);
-  const count = await countPrefixes.count(tx, { workspace_id, created_env });
-  if (count >= WORKSPACE_PREFIXES_MAX[created_env]) {
+  const claimed = await claimedPrefixes.all(tx, { workspace_id });
+  const byTest = claimed.filter((other) => other.created_env === "test").length;
+  if (claimed.length >= WORKSPACE_PREFIXES_MAX || (created_env === "test" && byTest >= TEST_PREFIXES_MAX)) {
     services.shares.of("quotas").countRefusal(ownerOf(actor));
     throw failField("prefix_quota", "key_prefix", "is one too many");
   }

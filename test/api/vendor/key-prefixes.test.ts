@@ -97,7 +97,7 @@ for (const backend of apiBackends) {
       expect(refused.body.error.message).toContain("limit of key prefixes");
     });
 
-    it("is claimed by test keys at most five times, which take nothing from live", async () => {
+    it("is claimed by test keys at most five times, which leaves fifteen of the twenty for live", async () => {
       const workspace = await instance.workspace();
       const byTest = (slug: string, key_prefix: string) =>
         workspace.call("sk_test", "POST /v1/projects", { name: slug, slug, key_prefix });
@@ -107,13 +107,35 @@ for (const backend of apiBackends) {
       const refused = await byTest("too-many", fresh());
       expectRefusal(refused, 409, "conflict", "key_prefix");
       expect((await byTest("again", claimed)).status).toBe(201);
-      for (let i = 0; i < 20; i++)
+      for (let i = 0; i < 15; i++)
         expect((await create(workspace, `l-${i}`, { key_prefix: fresh() })).status).toBe(201);
-      expectRefusal(await create(workspace, "l-20", { key_prefix: fresh() }), 409, "conflict", "key_prefix");
+      expectRefusal(await create(workspace, "l-15", { key_prefix: fresh() }), 409, "conflict", "key_prefix");
       const { body } = await workspace.call("sk_owner", "GET /v1/audit_logs?action=project.created&limit=200");
       const slugs = body.data.map(({ payload }: { payload: { slug: string } }) => payload.slug);
-      expect(slugs).toEqual(expect.arrayContaining(["t-4", "again", "l-19"]));
+      expect(slugs).toEqual(expect.arrayContaining(["t-4", "again", "l-14"]));
       expect(slugs).not.toContain("too-many");
+    });
+
+    it("stays the workspace's where it has more than twenty from before", async () => {
+      const workspace = await instance.workspace();
+      const claimed = Array.from({ length: 25 }, fresh);
+      for (const [i, prefix] of claimed.entries())
+        await instance.sql(
+          `insert into key_prefixes (prefix, workspace_id, claimed_at, created_env)
+            values ('${prefix}', '${workspace.id}', 0, '${i < 20 ? "live" : "test"}')`,
+        );
+      for (const [i, prefix] of claimed.entries())
+        expect((await create(workspace, `e-${i}`, { key_prefix: prefix })).status).toBe(201);
+      expectRefusal(await change(workspace, fresh()), 409, "conflict", "key_prefix");
+    });
+
+    it("is not claimed by a test key where live has claimed all", async () => {
+      const workspace = await instance.workspace();
+      for (let i = 0; i < 20; i++)
+        expect((await create(workspace, `l-${i}`, { key_prefix: fresh() })).status).toBe(201);
+      const body = { name: "tested", slug: "tested", key_prefix: fresh() };
+      const refused = await workspace.call("sk_test", "POST /v1/projects", body);
+      expectRefusal(refused, 409, "conflict", "key_prefix");
     });
 
     it("reaches nodes that know formats with the first such key, and keys with it reach no other", async () => {
