@@ -55,10 +55,12 @@ export async function lackOfTelemetry(on: Reader, project_id: string, policy: Ke
 
 async function lackIn(on: Reader, project_id: string, env: Env, policy: KeyPolicy, now: number) {
   const idle_days = policy.idle_revoke_days ?? 0;
-  const from = utcDay(now) - idle_days + 1;
+  // The window touches one UTC day more than it is long, in part. A use may have been sampled out on that day too.
+  const from = utcDay(now) - idle_days;
   const days = await telemetryDays.all(on, { project_id, env, from });
   const newest = Math.max(0, ...days.map(({ last_at }) => last_at));
-  if (days.length < idle_days / 2 || newest < now - SILENCE_MS) return "no_telemetry";
+  const reported = days.filter(({ day }) => day > from).length;
+  if (reported < idle_days / 2 || newest < now - SILENCE_MS) return "no_telemetry";
   return days.some(({ sampled }) => sampled > 0) ? "sampled_telemetry" : null;
 }
 

@@ -125,7 +125,10 @@ for (const backend of backends) {
         "sampled_telemetry",
         false,
       ]);
-      await pass(w, 6, [used.id]);
+      await pass(w, 5, [used.id]);
+      await run();
+      expect(await isRevoked(w, idle.id)).toBe(false); // sampled seven days ago: within the window
+      await pass(w, 1, [used.id]);
       await run();
       expect(await isRevoked(w, idle.id)).toBe(true);
     });
