@@ -97,7 +97,6 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
   const policy = parseKeyPolicy(project.key_policy);
   const blocks = await blockedBy(read, project, policy, now);
   if (ENVS.every((env) => blocks[env] !== null)) return { isBlocked: true, waiting: 0 };
-  // By environment, so that the number of test keys neither raises nor uses up what may be revoked of live.
   const active: Record<Env, number> = { live: 0, test: 0 };
   const idle: Record<Env, KeyUse[]> = { live: [], test: [] };
   for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
@@ -106,19 +105,27 @@ export async function revokeIdle(services: Services, project: RuledProject, idle
     for (const key of await announcedOf(read, project, policy, unused, now))
       if (idle[key.env].length < KEYS_A_RUN) idle[key.env].push(key);
   }
+  // Also by environment: the number of test keys must not raise what is revoked of live. Live comes first.
+  const daily = dailyOf(active.live + active.test);
   let waiting = 0;
   for (const env of ENVS) {
-    const limit = { env, idle_days, daily: Math.max(DAILY_MIN, Math.floor(active[env] * DAILY_PART)) };
+    const limit = { env, idle_days, daily, ofEnv: dailyOf(active[env]) };
     waiting += await revokeInPieces(services, project, limit, idle[env].toSorted(byLastUse));
   }
   return { isBlocked: ENVS.some((env) => blocks[env] !== null), waiting };
+}
+
+/** How many of these keys may be revoked within a day. */
+function dailyOf(active: number): number {
+  return Math.max(DAILY_MIN, Math.floor(active * DAILY_PART));
 }
 
 function byLastUse(a: KeyUse, b: KeyUse): number {
   return lastUseOf(a) - lastUseOf(b);
 }
 
-type Limit = { env: Env; idle_days: number; daily: number };
+/** `daily`: of the project, of which `ofEnv` in this environment. */
+type Limit = { env: Env; idle_days: number; daily: number; ofEnv: number };
 
 /** Returns how many keys wait. */
 async function revokeInPieces(services: Services, project: RuledProject, limit: Limit, idle: KeyUse[]) {
@@ -131,18 +138,19 @@ async function revokeInPieces(services: Services, project: RuledProject, limit: 
 }
 
 /** Looks at keys, policy and the day's revocations again: they may have changed since. Returns how many keys wait. */
-async function revokeKeys(services: Services, project: RuledProject, { env, idle_days, daily }: Limit, due: KeyUse[]) {
+async function revokeKeys(services: Services, project: RuledProject, limit: Limit, due: KeyUse[]) {
   const { id: project_id, workspace_id } = project;
+  const { env, idle_days, daily, ofEnv } = limit;
   const ids = due.map(({ id }) => id);
   return mutate({ services, actor: SYSTEM }, { workspace_id }, async (tx) => {
     const now = services.clock.now();
     const policy: KeyPolicy = parseKeyPolicy((await liveProject(tx, workspace_id, project_id)).key_policy);
     if (policy.idle_revoke_days !== idle_days) return unchanged(0);
-    const before = await idleRevocationsSince.first(tx, { project_id, since: now - DAY_MS });
-    const revoked = before?.[env] ?? 0;
+    const revoked = (await idleRevocationsSince.first(tx, { project_id, since: now - DAY_MS })) ?? { live: 0, test: 0 };
+    const room = Math.min(daily - revoked.live - revoked.test, ofEnv - revoked[env]);
     const found = await keyUses(tx, { workspace_id, project_id, now }, ids);
     const idle = found.filter((key) => isIdle(key, idle_days, now)).toSorted(byLastUse);
-    const [first, ...rest] = idle.slice(0, Math.max(0, daily - revoked));
+    const [first, ...rest] = idle.slice(0, Math.max(0, room));
     if (!first) return unchanged(idle.length);
     const reason = `unused for ${idle_days} days`;
     const keys = [first, ...rest];
