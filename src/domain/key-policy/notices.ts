@@ -49,10 +49,12 @@ export async function sendDigest(services: Services, projects: readonly Project[
   const [first] = projects;
   const now = services.clock.now();
   const day = utcDay(now);
-  if (!first || (await digestOf.first(services.store.read, { workspace_id: first.workspace_id, day }))) return;
+  if (!first || (await wasSent(services, first, day))) return;
   const unreported: Due[] = [];
   for (const project of projects) unreported.push(...(await unreportedIn(services, project, now)));
-  if (unreported.length === 0 && (waiting === 0 || !isDayEnding(services, now))) return;
+  // Yesterday's may have been sent before keys had to wait, and they may be revoked before this day ends.
+  const saysWaiting = waiting > 0 && (isDayEnding(services, now) || (await wasSent(services, first, day - 1)));
+  if (unreported.length === 0 && !saysWaiting) return;
   const reported = unreported.toSorted(liveFirst).slice(0, KEYS_MAX);
   await record(services, async (tx) => {
     if ((await claimDigest.run(tx, { workspace_id: first.workspace_id, day })) === 0) return; // another process did
@@ -65,9 +67,14 @@ export async function sendDigest(services: Services, projects: readonly Project[
   services.mail.wake();
 }
 
+async function wasSent({ store }: Services, { workspace_id }: Project, day: number): Promise<boolean> {
+  return (await digestOf.first(store.read, { workspace_id, day })) !== undefined;
+}
+
 /**
- * Whether this is one of the last two runs of the day; two, as one may be late. Only then is a digest sent that is
- * about no key: a key that comes near its end later on that day would have to wait for the next day's.
+ * Whether this is one of the last two runs of the day; two, as one may be late. On a day after
+ * one without a digest, only then is one sent that is about no key: a key that comes near its end later on that day
+ * would have to wait for the next day's.
  */
 function isDayEnding({ settings }: Services, now: number): boolean {
   return utcDay(now + 2 * (settings.key_policy_every ?? DAY_MS)) > utcDay(now);
@@ -172,12 +179,12 @@ async function queueDigest(
 }
 
 export async function forgetNotices(services: Services, now: number): Promise<void> {
-  const today = utcDay(now);
+  const yesterday = utcDay(now) - 1;
   await deleteInPieces(services, (tx, limit) =>
     reapNotices.run(tx, { before: now, idleBefore: now - IDLE_KEEP_MS, limit }),
   );
   await forgetRevoked(services);
-  await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: today, limit }));
+  await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: yesterday, limit }));
 }
 
 async function forgetRevoked(services: Services): Promise<void> {

@@ -201,11 +201,43 @@ for (const backend of backends) {
       };
       instance.clock.advance(DAY_MS);
       expect([await run(1), await run(21), await run(22), await run(23)]).toEqual([0, 0, 1, 1]);
-      instance.clock.advance(DAY_MS);
+      instance.clock.advance(2 * DAY_MS);
       expect(await run(1)).toBe(1);
       await workspace.mint({ expires_at: inDays(1.25) });
       expect([await run(6), await run(8), await run(22)]).toEqual([1, 2, 2]);
       expect((await lastMail(instance, billing_email)).text).toContain("1 key expires soon.");
+    });
+
+    it("say that idle keys wait on the next day, where the digest was sent before they had to", async () => {
+      const workspace = await instance.workspace();
+      const billing_email = `billing-${workspace.slug}@example.com`;
+      await workspace.call("sk_owner", "PATCH /v1/workspace", { billing_email });
+      const { services } = instance.app;
+      const hourly = { ...services, settings: { ...services.settings, key_policy_every: HOUR_MS } };
+      const run = async (hour: number) => {
+        const today = Math.floor(instance.clock.now() / DAY_MS);
+        instance.clock.advance(today * DAY_MS + hour * HOUR_MS - instance.clock.now());
+        await applyKeyPolicies(hourly);
+        await forgetNotices(hourly, instance.clock.now());
+        return (await digests(billing_email)).length;
+      };
+      const setPolicy = (key_policy: Json) =>
+        workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { key_policy });
+      instance.clock.advance(DAY_MS);
+      await run(12);
+      for (let i = 0; i < 12; i++) await workspace.mint();
+      await setPolicy({ idle_revoke_days: 7 });
+      instance.clock.advance(6.5 * DAY_MS);
+      await reportDays(workspace.project_id, 7);
+      const other = { name: "Other", slug: "other", key_policy: { notice_days: [3] } };
+      const { body } = await workspace.call("sk_owner", "POST /v1/projects", other);
+      await workspace.mint({ project_id: body.id, expires_at: inDays(2) });
+      expect([await run(11), await run(13), await run(23)]).toEqual([1, 1, 1]); // ten are revoked at 13
+      instance.clock.advance(DAY_MS);
+      expect(await run(0)).toBe(2);
+      expect((await lastMail(instance, billing_email)).text).toContain(
+        "2 unused keys will be revoked later, because of the daily limit.",
+      );
     });
 
     it("say how many idle keys wait because only some are revoked within a day", async () => {
