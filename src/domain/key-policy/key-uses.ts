@@ -1,4 +1,4 @@
-// Walks the working keys of a project with what is known of their use, in pieces, so that a large project blocks no
+// Walks the keys of a project with what is known of their use, in pieces, so that a large project blocks no
 // other request.
 import { LAST_ID } from "../../kernel/ids.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
@@ -27,6 +27,6 @@ export function lastUseOf({ created_at, last_used_at, enabled_at, tenant_resumed
 }
 
 /** Not a key whose disuse has another reason, or that ends anyway. */
-export function mayBeIdle({ suspended_at, quarantined_at, successor_id }: KeyUse): boolean {
-  return suspended_at === null && quarantined_at === null && successor_id === null;
+export function mayBeIdle({ disabled_at, suspended_at, quarantined_at, successor_id }: KeyUse): boolean {
+  return disabled_at === null && suspended_at === null && quarantined_at === null && successor_id === null;
 }

@@ -93,7 +93,8 @@ async function unreportedIn(services: Services, project: Project, now: number): 
   const { idle_revoke_days } = policy;
   const lacks = idle_revoke_days === null ? null : await lackOfTelemetry(read, project_id, policy, now);
   const unreported: Record<Env, Due[]> = { live: [], test: [] };
-  for await (const piece of walkKeyUses(read, { workspace_id, project_id, now })) {
+  // A disabled key may be enabled again: its expiry is reported like that of others.
+  for await (const piece of walkKeyUses(read, { workspace_id, project_id, now, withDisabled: true })) {
     const near = piece.flatMap((key) => nearEnds(key, project, policy, lacks, now));
     const ids = near.map(({ key }) => key.id);
     const notices = Map.groupBy(await noticesOf(read, ids), ({ key_id }) => key_id);

@@ -24,6 +24,7 @@ export type KeyUse = Pick<
   | "last_used_at"
   | "enabled_at"
   | "quarantined_at"
+  | "disabled_at"
 > & {
   /** Id of a successor that works. */
   successor_id: string | null;
@@ -33,7 +34,13 @@ export type KeyUse = Pick<
   tenant_resumed_at: number | null;
 };
 
-export type KeysOf = { workspace_id: string; project_id: string; env?: Env | undefined; now: number };
+export type KeysOf = {
+  workspace_id: string;
+  project_id: string;
+  env?: Env | undefined;
+  withDisabled?: boolean;
+  now: number;
+};
 
 /** Ids between two others, the second included, or named ones. */
 type KeyIds = { after: string; upTo: string } | readonly string[];
@@ -51,7 +58,7 @@ export const keyBehind = statement<{ project_id: string; after: string; skipped:
     .offset(p.skipped),
 );
 
-/** Keys of a project that are neither revoked nor expired nor disabled. */
+/** Keys of a project that are neither revoked nor expired nor, unless asked for, disabled. */
 export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> {
   return on.all<KeyUse>(
     compileQuery(on, (db, dialect) => {
@@ -60,13 +67,13 @@ export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> 
         .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
         .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
         .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
-        .select(["last_used_at", "enabled_at", "quarantined_at"])
+        .select(["last_used_at", "enabled_at", "quarantined_at", "disabled_at"])
         .select(workingSuccessor("api_keys", of.now))
         .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
         .where(notRevoked)
-        .where("disabled_at", "is", null)
         .where(isUnexpired("expires_at", of.now));
-      const wanted = of.env ? query.where("env", "=", of.env) : query;
+      const working = of.withDisabled ? query : query.where("disabled_at", "is", null);
+      const wanted = of.env ? working.where("env", "=", of.env) : working;
       if (!("upTo" in ids))
         return wanted
           .where(notLookedUp("api_keys.project_id"), "=", of.project_id)

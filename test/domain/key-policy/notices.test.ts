@@ -103,6 +103,21 @@ for (const backend of backends) {
       expect(await digests(billing_email)).toHaveLength(1);
     });
 
+    it("report the expiry of a disabled key, but not that it is unused", async () => {
+      const workspace = await instance.workspace();
+      const key_policy = { notice_days: [3], idle_revoke_days: 7 };
+      await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, { key_policy });
+      const disabled = [await workspace.mint(), await workspace.mint({ expires_at: inDays(7) })];
+      for (const { id } of disabled) await workspace.call("sk_owner", `POST /v1/keys/${id}/disable`, {});
+      instance.clock.advance(5 * DAY_MS);
+      await reportDays(workspace.project_id, 5);
+      await applyKeyPolicies(instance.app.services);
+      const ids = disabled.map(({ id }) => `'${id}'`).join();
+      expect(await instance.sql(`select key_id, kind from key_notices where key_id in (${ids})`)).toEqual([
+        { key_id: disabled[1]?.id, kind: "expiry" },
+      ]);
+    });
+
     it("are recorded until the key's end, and no longer", async () => {
       const workspace = await instance.workspace();
       await workspace.call("sk_owner", `PATCH /v1/projects/${workspace.project_id}`, {
