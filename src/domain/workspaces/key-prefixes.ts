@@ -9,7 +9,7 @@ import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 
 export const WORKSPACE_PREFIXES_MAX = 20;
-/** Of these, by test credentials: a claim is forever, so test must not use up what live needs. */
+/** How many of them test credentials may claim: a claim is forever, so test must not use up what live needs. */
 export const TEST_PREFIXES_MAX = 5;
 export const PROJECT_PREFIXES_MAX = 8;
 

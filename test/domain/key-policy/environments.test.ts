@@ -99,7 +99,7 @@ for (const backend of backends) {
       await reportDays(workspace.project_id, 7);
       await run();
       await run();
-      // A twentieth of 312 keys: of 12 live ones at least ten, then the rest of test.
+      // A twentieth of 312 keys: ten of the 12 live ones, then test.
       expect(await revoked(workspace)).toEqual([10, 5]);
     });
   });
