@@ -32,10 +32,7 @@ const TOPIC = "node";
 const WRITE_MAX = 500;
 /** Listeners notified of a batch before yielding to other requests: each reads the nodes that it waits for. */
 const SLICE = 32;
-/**
- * Between two batches: the nodes of a fleet report one after the other, and a commit for each costs as much as its
- * poll.
- */
+/** Between two batches: nodes report one after the other, and a commit for each costs as much as its poll. */
 const GATHER_MS = 10;
 
 type Options = {
@@ -108,7 +105,11 @@ export class NodeRegistry {
     const key = keyOf({ project_id: head.project_id, ...node });
     const known = this.#known.get(key);
     const isRegistered = this.#known.isLive(key);
-    if (isRegistered && known?.version === version && this.#isFresh(known, node)) return true;
+    if (known?.version === version) {
+      // The node may have acknowledged a later version to another process, and have gone back to this one since.
+      if (version < head.version) this.#known.markStale(key);
+      else if (isRegistered && this.#isFresh(known, node)) return true;
+    }
     this.#enqueue(key, this.#report(head, node, version));
     return isRegistered;
   }
@@ -284,6 +285,7 @@ export class NodeRegistry {
       else {
         const last_seen_at = isChange ? report.last_seen_at : (row?.last_seen_at ?? 0);
         this.#known.set(report.owner, key, { version, last_seen_at, caps, full_power, sdk }, row);
+        if (this.#queue.has(key)) this.#known.markStale(key); // the next report may have done so before this row was read
       }
     }
     return changed;
