@@ -25,9 +25,8 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
 
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
   const { onLost = () => {}, check, options: session = "", ...more } = options;
-  const config = { ...more, options: `${KEEPALIVES} ${session}` };
-  const connectionString = config.application_name ? withoutApplicationName(url) : url;
-  const client = new Client({ connectionString, types, connectionTimeoutMillis: connectMaxMs(url), ...config });
+  const config = { connectionTimeoutMillis: connectMaxMs(url), ...more, types };
+  const client = new Client({ ...config, ...withSession(url, `${KEEPALIVES} ${session}`, config.application_name) });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
   await client.connect();
@@ -51,12 +50,18 @@ function connectMaxMs(url: string): number {
   return seconds > 0 ? seconds * 1_000 : CONNECT_MAX_MS;
 }
 
-/** A name in the URL would take precedence, and other processes recognise this one by its name. */
-function withoutApplicationName(url: string): string {
-  if (!url.includes("application_name=")) return url;
-  const address = new URL(url);
-  for (const name of ["application_name", "fallback_application_name"]) address.searchParams.delete(name);
-  return address.href;
+/**
+ * Parameters of the URL would take precedence over ours, which locks and the other processes depend on: they recognise
+ * this one by its name. `options` of the URL come first, because the last of two equal settings counts.
+ */
+function withSession(url: string, session: string, name: string | undefined): ClientConfig {
+  const [address = "", ...query] = url.split("?");
+  const parameters = new URLSearchParams(query.join("?"));
+  const options = `${parameters.get("options") ?? ""} ${session}`.trim();
+  const replaced = ["options", ...Array.from(session.matchAll(/-c (\w+)=/g), ([, setting = ""]) => setting)];
+  if (name) replaced.push("application_name", "fallback_application_name");
+  for (const parameter of replaced) parameters.delete(parameter);
+  return { connectionString: parameters.size > 0 ? `${address}?${parameters}` : address, options };
 }
 
 /** Runs `work` on a connection of its own. */
