@@ -1,15 +1,12 @@
 // Entry point of the command line.
+import { exitOnOutputError } from "./output-errors.ts";
 import { runCommandLine } from "./run.ts";
 import { enlargeThreadPool } from "./thread-pool.ts";
 
 enlargeThreadPool();
 
-// The reader closed the pipe (`| head`, a stopped log collector): finish the work, and keep a server running. Without
-// a listener the error would end the process with a stack trace.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-});
-// A log that cannot be written (disk full) must not stop the server. Writing an export to stdout must still fail.
+exitOnOutputError();
+// A log that cannot be written (disk full) must not stop the server.
 process.stderr.on("error", () => {});
 
 void runCommandLine(process.argv.slice(2)).then((code) => {

@@ -10,6 +10,7 @@ import { atMostEvery } from "../../platform/timing.ts";
 import type { LimitsMode } from "../../sdk/protect-options.ts";
 import type { KeyrackOptions } from "../../sdk/options.ts";
 import { requireBearer, resolveTarget } from "../api/target.ts";
+import { keepRunningOnOutputError } from "../output-errors.ts";
 import { ENDING_SIGNALS } from "../signals.ts";
 import { ExitError, examples, print, type OutputOptions } from "../ui/output.ts";
 
@@ -129,6 +130,7 @@ async function gateway(options: Options): Promise<void> {
 }
 
 function printReady(options: Options, url: string, mode: GatewayMode): void {
+  keepRunningOnOutputError();
   if (options.json) print(JSON.stringify({ event: "listening", url, mode, pid: process.pid }));
   else print(options.quiet ? url : `keyrack gateway listening on ${url}`);
 }

@@ -3,6 +3,7 @@ import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { SetupLink } from "../../../domain/workspaces/setup-tokens.ts";
 import type { RunningInstance } from "../../../server/start.ts";
+import { keepRunningOnOutputError } from "../../output-errors.ts";
 import { readSettings } from "../../settings.ts";
 import { commandName, shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, print } from "../../ui/output.ts";
@@ -67,6 +68,7 @@ async function runUntilSignal(
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
   const setup = await setupLink(app);
+  keepRunningOnOutputError();
   if (options.json) {
     const ready = { event: "listening", url, data_dir, bootstrap_token_file: bootstrap.file, pid: process.pid };
     print(
