@@ -272,7 +272,10 @@ download() {
 get() {
   case $from in
     https://*) download "$1" ;;
-    *) [ -f "$from/$1" ] && cp "$from/$1" "$work/$1" ;;
+    *)
+      [ -f "$from/$1" ] || return 1
+      cp "$from/$1" "$work/$1" || fail "cannot copy $1 from $from to $prefix. Nothing was changed."
+      ;;
   esac
 }
 
@@ -282,7 +285,7 @@ need() {
 }
 
 check_signature() {
-  release_keys >"$work/keys"
+  release_keys >"$work/keys" || fail "cannot write to $prefix. Nothing was changed."
   if ! get SHA256SUMS.sig; then
     # Where there are keys, releases are signed: a missing signature may have been removed.
     if [ "$require_signature" = yes ] || { [ "$unsigned" = no ] && grep -q '^[^#]' "$work/keys"; }; then

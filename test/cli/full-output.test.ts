@@ -18,16 +18,14 @@ function startOnFullDisk(args: string[]) {
   return { child, exited: once(child, "exit"), lines: createInterface({ input: child.stderr }) };
 }
 
-it.each([
-  [["version"]],
-  [["config", "example"]],
-  [["openapi"]],
-  [["key", "list", "--help"]],
-])("%j ends with one line and exit code 1", async (args) => {
-  const { exited, lines } = startOnFullDisk(args);
-  expect(await Array.fromAsync(lines)).toEqual([MESSAGE]);
-  expect((await exited)[0]).toBe(1);
-});
+it.each([[["version"]], [["config", "example"]], [["openapi"]], [["key", "list", "--help"]]])(
+  "%j ends with one line and exit code 1",
+  async (args) => {
+    const { exited, lines } = startOnFullDisk(args);
+    expect(await Array.fromAsync(lines)).toEqual([MESSAGE]);
+    expect((await exited)[0]).toBe(1);
+  },
+);
 
 it("a server keeps running", async () => {
   using temp = tempDir();

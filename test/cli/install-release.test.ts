@@ -190,6 +190,16 @@ describe.runIf(sshKeygen)("the source", () => {
     expect(m.installed()).toEqual([null, null]);
   });
 
+  it("that cannot be copied, as on a full disk, is not called incomplete", async () => {
+    using m = machine({ programs: PROGRAMS.filter((name) => name !== "cp") });
+    writeFileSync(m.at("programs/cp"), "#!/bin/sh\necho 'cp: No space left on device' >&2\nexit 1\n", { mode: 0o755 });
+    const before = snapshot(m.dir);
+    const line = `install.sh: cannot copy SHA256SUMS from ${m.at("release")} to ${m.at("prefix")}. Nothing was changed.`;
+    const output = `cp: No space left on device\n${line}\n`;
+    expect(await m.run(["--from", "release"])).toEqual({ code: 1, output });
+    expect(snapshot(m.dir)).toEqual(before);
+  });
+
   it("of two versions in one folder is chosen with --version", async () => {
     using m = machine();
     const sums = ["1.2.3", "1.3.0"]
