@@ -17,7 +17,7 @@ import { KeyPolicy, KeyPolicyFields, Project, RevokedKeys, ScopeCatalogue, Warni
 
 const fields = {
   default_rate_limits: RateLimits.optional().describe(
-    "rate limits for keys where neither the key, its tenant nor its plan has any",
+    "rate limits of keys that have none of their own, of their tenant or of its plan",
   ),
   key_policy: KeyPolicy.optional().describe("rules for the expiry and rotation of keys, and for idle keys"),
   scope_catalogue: ScopeCatalogue.optional().describe("scopes offered in the portal and the dashboard"),
