@@ -1,5 +1,5 @@
-// Receipts about a node that polls several processes, as behind a load balancer: what it told one process, another does
-// not know.
+// Receipts about a node that polls several processes, as behind a load balancer: what it reported to one process is unknown
+// to another.
 import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
@@ -9,7 +9,7 @@ import { createKey } from "../../../src/domain/keys/keys.ts";
 import { awaitPropagation } from "../../../src/domain/nodes/propagation.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 
-/** A node of two processes that has told the first that it is at `old`, and a change after that. */
+/** A node of two processes that has reported to the first that it is at `old`, and a change after that. */
 async function twoProcesses(fixture: TestServices, other: TestServices) {
   const ctx = await vendorOf(fixture.services);
   const { project_id } = await newPolicyProject(ctx);
