@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
 import { expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { BIN, cleanEnv } from "../../harness/processes/server.ts";
@@ -15,14 +16,16 @@ function startOnFullDisk(args: string[]) {
   const stdout = openSync("/dev/full", "w");
   const child = spawn(BIN, args, { env: cleanEnv(), stdio: ["ignore", stdout, "pipe"] });
   closeSync(stdout);
-  return { child, exited: once(child, "exit"), lines: createInterface({ input: child.stderr }) };
+  return { child, exited: once(child, "exit"), lines: createInterface({ input: child.stderr as Readable }) };
 }
 
 it.each([[["version"]], [["config", "example"]], [["openapi"]], [["key", "list", "--help"]]])(
   "%j ends with one line and exit code 1",
   async (args) => {
     const { exited, lines } = startOnFullDisk(args);
-    expect(await Array.fromAsync(lines)).toEqual([MESSAGE]);
+    const printed: string[] = [];
+    for await (const line of lines) printed.push(line);
+    expect(printed).toEqual([MESSAGE]);
     expect((await exited)[0]).toBe(1);
   },
 );

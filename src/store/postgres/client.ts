@@ -61,7 +61,7 @@ function withSession(url: string, session: string, name: string | undefined): Cl
   const replaced = ["options", ...Array.from(session.matchAll(/-c (\w+)=/g), ([, setting = ""]) => setting)];
   if (name) replaced.push("application_name", "fallback_application_name");
   for (const parameter of replaced) parameters.delete(parameter);
-  return { connectionString: parameters.size > 0 ? `${address}?${parameters}` : address, options };
+  return { connectionString: parameters.size > 0 ? `${address}?${parameters.toString()}` : address, options };
 }
 
 /** Runs `work` on a connection of its own. */

@@ -62,7 +62,7 @@ for (const backend of backends) {
           hasRead = true;
           await gate.promise;
         }
-        return rows as never;
+        return rows;
       });
       const now = await head();
       nodes.acknowledge(now, policyNode("n"), old);

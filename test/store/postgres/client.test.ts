@@ -42,7 +42,7 @@ describe.runIf(backends.includes("postgres"))("a session of PostgreSQL", () => {
       lock_timeout: "9000",
       application_name: "theirs",
     });
-    const url = `${target.url}${target.url.includes("?") ? "&" : "?"}${parameters}`;
+    const url = `${target.url}${target.url.includes("?") ? "&" : "?"}${parameters.toString()}`;
     const options = { application_name: "ours", options: "-c statement_timeout=5s -c lock_timeout=2s" };
     const names = ["geqo", "statement_timeout", "lock_timeout", "application_name"];
     const settings = (more: object) =>
