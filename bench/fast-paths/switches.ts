@@ -39,6 +39,17 @@ export class FastRequest extends IncomingMessage {
   discard() { (this.#body ??= StreamBody.of(this)).discard(); }
 }`;
 
+const LIST_AS_SET = `
+export class LinkedList {
+  #nodes = new Set();
+  get size() { return this.#nodes.size; }
+  get first() { for (const { item } of this.#nodes) return item; }
+  append(item) { const node = { item }; this.#nodes.add(node); return node; }
+  remove(node) { return this.#nodes.delete(node); }
+  *nodes() { yield* this.#nodes; }
+  *[Symbol.iterator]() { for (const { item } of this.#nodes) yield item; }
+}`;
+
 export const SWITCHES: readonly Switch[] = [
   {
     name: "failures without a stack (`kernel/errors.ts`)",
@@ -134,6 +145,16 @@ export const SWITCHES: readonly Switch[] = [
     name: "reads memoized in a snapshot (`store/engine/query-memo.ts`)",
     rows: ["parts/get-by-id", "parts/mint"],
     edits: [edit("src/store/sqlite/reader.ts", "this.#inSnapshot ? this.#memo.getOrRun(query, get) : get()", "get()")],
+  },
+  {
+    name: "pending requests and queues in lists (`http/overload-guard.ts`)",
+    rows: ["parts/get-by-id", "parts/check", "parts/mint"],
+    edits: [edit("src/kernel/linked-list.ts", null, LIST_AS_SET)],
+  },
+  {
+    name: "memo of a snapshot replaced instead of cleared (`store/engine/query-memo.ts`)",
+    rows: ["parts/get-by-id", "parts/mint"],
+    edits: [edit("src/store/engine/query-memo.ts", "    this.#results = new Map();", "    this.#results.clear();")],
   },
   {
     name: "one read transaction per event loop turn (`store/sqlite/reader.ts`)",

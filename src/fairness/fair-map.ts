@@ -4,14 +4,16 @@ import { FairSet } from "./fair-set.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Owner } from "./owners.ts";
 
+type Entry<V> = { readonly key: string; value: V };
+
 export class FairMap<V> {
-  readonly #entries = new Map<string, V>();
-  readonly #owned: FairSet<string>;
+  readonly #entries = new Map<string, Entry<V>>();
+  readonly #owned: FairSet<Entry<V>>;
   readonly #removed: (key: string, value: V) => void;
 
   /** `removed` is called for every entry that leaves, also one that is evicted. */
   constructor(ledger: Ledger, removed: (key: string, value: V) => void = () => {}) {
-    this.#owned = new FairSet(ledger, (key) => this.#remove(key), { replacesOwn: () => true });
+    this.#owned = new FairSet(ledger, (entry) => this.#remove(entry), { replacesOwn: () => true });
     this.#removed = removed;
   }
 
@@ -20,27 +22,33 @@ export class FairMap<V> {
   }
 
   get(key: string): V | undefined {
-    return this.#entries.get(key);
+    return this.#entries.get(key)?.value;
   }
 
-  [Symbol.iterator](): Iterator<[string, V]> {
-    return this.#entries[Symbol.iterator]();
+  *[Symbol.iterator](): Iterator<[string, V]> {
+    for (const { key, value } of this.#entries.values()) yield [key, value];
   }
 
   /** The entry becomes its owner's newest. Returns false and stores nothing if the owner has no room. */
   set(owner: Owner, key: string, value: V): boolean {
-    this.#owned.touch(key);
-    const hasRoom = this.#owned.add(owner, key);
-    if (hasRoom) this.#entries.set(key, value);
+    const known = this.#entries.get(key);
+    if (known) {
+      known.value = value;
+      this.#owned.touch(known);
+      return true;
+    }
+    const entry = { key, value };
+    const hasRoom = this.#owned.add(owner, entry);
+    if (hasRoom) this.#entries.set(key, entry);
     return hasRoom;
   }
 
   delete(key: string): void {
-    if (this.#owned.delete(key)) this.#remove(key);
+    const entry = this.#entries.get(key);
+    if (entry && this.#owned.delete(entry)) this.#remove(entry);
   }
 
-  #remove(key: string): void {
-    const value = this.#entries.get(key) as V;
+  #remove({ key, value }: Entry<V>): void {
     this.#entries.delete(key);
     this.#removed(key, value);
   }

@@ -1,10 +1,13 @@
 // A queue that serves its owners in turn, one item each, and each owner's items in order: a long queue of one owner
 // delays another by at most one item. With one owner it is an ordinary queue. Items may have weights, which limit how
 // many are taken. A ledger bounds it: the largest owner's oldest item is evicted to make room for a smaller owner's.
+import { LinkedList, type ListNode } from "../kernel/linked-list.ts";
 import type { Ledger } from "./ledger.ts";
+import { OwnerRecords } from "./owner-records.ts";
 import type { Owner } from "./owners.ts";
 
-type OwnerQueue<T> = { readonly owner: Owner; items: T[]; head: number };
+/** `turn`: its place in the rotation; undefined while it has no items. */
+type OwnerQueue<T> = { readonly owner: Owner; items: T[]; head: number; turn: ListNode<OwnerQueue<T>> | undefined };
 
 type Options<T> = {
   readonly weightOf?: (item: T) => number;
@@ -15,8 +18,9 @@ type Options<T> = {
 };
 
 export class FairQueue<T> {
-  /** Ordered by turn: a Map iterates in insertion order. */
-  readonly #queues = new Map<string, OwnerQueue<T>>();
+  readonly #queues = new OwnerRecords<OwnerQueue<T>>(({ turn }) => turn === undefined);
+  /** The queues that have items, the next one first. */
+  readonly #turns = new LinkedList<OwnerQueue<T>>();
   readonly #weightOf: (item: T) => number;
   readonly #ledger: Ledger | undefined;
   readonly #evicted: ((item: T) => void) | undefined;
@@ -36,18 +40,22 @@ export class FairQueue<T> {
   push(owner: Owner, item: T): boolean {
     if (this.#ledger && !this.#charge(this.#ledger, owner)) return false;
     this.#length++;
-    const queue = this.#queues.get(owner.id);
-    if (queue) queue.items.push(item);
-    else this.#queues.set(owner.id, { owner, items: [item], head: 0 });
+    const queue = this.#queues.get(owner.id) ?? this.#open(owner);
+    queue.items.push(item);
+    queue.turn ??= this.#turns.append(queue);
     return true;
+  }
+
+  #open(owner: Owner): OwnerQueue<T> {
+    return this.#queues.add(owner.id, { owner, items: [], head: 0, turn: undefined });
   }
 
   #charge(ledger: Ledger, owner: Owner): boolean {
     if (!ledger.hasRoom(owner)) {
       const victim = ledger.victimFor(owner);
       const evicted = victim && this.#queues.get(victim.id);
-      ledger.countRefusal(evicted ? victim : owner);
-      if (!evicted) return false;
+      ledger.countRefusal(victim && evicted?.turn ? victim : owner);
+      if (!evicted?.turn) return false;
       this.#evicted?.(this.#take(evicted));
     }
     ledger.take(owner);
@@ -56,7 +64,7 @@ export class FairQueue<T> {
 
   /** The next item; its owner's turn comes again after every other owner's. */
   shift(): T | undefined {
-    const [queue] = this.#queues.values();
+    const queue = this.#turns.first;
     if (!queue) return undefined;
     const item = this.#take(queue);
     this.#endTurn(queue);
@@ -65,7 +73,7 @@ export class FairQueue<T> {
 
   /** Moves the owner to the end of the rotation; a no-op with one owner. */
   #endTurn(queue: OwnerQueue<T>): void {
-    if (this.#queues.size > 1 && this.#queues.delete(queue.owner.id)) this.#queues.set(queue.owner.id, queue);
+    if (queue.turn && this.#turns.remove(queue.turn)) queue.turn = this.#turns.append(queue);
   }
 
   /**
@@ -74,13 +82,13 @@ export class FairQueue<T> {
    * leaves room for those of others.
    */
   take(max: number, perAccount = max): T[] {
-    const [first] = this.#queues.values();
-    if (first && this.#queues.size === 1) return this.#takeMany(first, Math.min(max, perAccount));
+    const { first } = this.#turns;
+    if (first && this.#turns.size === 1) return this.#takeMany(first, Math.min(max, perAccount));
     const taken = new Map<OwnerQueue<T>, T[]>();
     const weights = new Map<string, number>();
     let [weight, full] = [0, 0];
-    while (weight < max && full < this.#queues.size) {
-      const [queue] = this.#queues.values() as unknown as [OwnerQueue<T>];
+    while (weight < max && full < this.#turns.size) {
+      const queue = this.#turns.first as OwnerQueue<T>;
       const { group } = queue.owner;
       const ofGroup = weights.get(group) ?? 0;
       if (ofGroup >= perAccount) {
@@ -103,7 +111,7 @@ export class FairQueue<T> {
   /** Removes the owner's oldest item out of turn. */
   shiftOf({ id }: Owner): T | undefined {
     const queue = this.#queues.get(id);
-    return queue && this.#take(queue);
+    return queue?.turn && this.#take(queue);
   }
 
   #takeMany(queue: OwnerQueue<T>, max: number): T[] {
@@ -115,7 +123,7 @@ export class FairQueue<T> {
     this.#ledger?.release(queue.owner, taken.length);
     queue.items = queue.items.slice(queue.head + taken.length);
     queue.head = 0;
-    if (queue.items.length === 0) this.#queues.delete(queue.owner.id);
+    this.#endIfEmpty(queue);
     return taken;
   }
 
@@ -124,11 +132,19 @@ export class FairQueue<T> {
     queue.items[queue.head++] = undefined as T; // lets the garbage collector free it
     this.#length--;
     this.#ledger?.release(queue.owner);
-    if (queue.head === queue.items.length) this.#queues.delete(queue.owner.id);
-    else if (queue.head >= 1_024 && queue.head * 2 >= queue.items.length) {
+    if (!this.#endIfEmpty(queue) && queue.head >= 1_024 && queue.head * 2 >= queue.items.length) {
       queue.items = queue.items.slice(queue.head);
       queue.head = 0;
     }
     return item;
+  }
+
+  #endIfEmpty(queue: OwnerQueue<T>): boolean {
+    if (queue.head < queue.items.length) return false;
+    if (queue.turn) this.#turns.remove(queue.turn);
+    queue.turn = undefined;
+    queue.items = [];
+    queue.head = 0;
+    return true;
   }
 }

@@ -1,6 +1,8 @@
 // Items that owners hold at the same time, oldest first, within the bounds of a ledger. At the bound the largest
 // owner's oldest item is evicted to make room for a smaller owner's.
+import { LinkedList, type ListNode } from "../kernel/linked-list.ts";
 import type { Ledger } from "./ledger.ts";
+import { OwnerRecords } from "./owner-records.ts";
 import type { Owner } from "./owners.ts";
 
 const LOOKED_AT_MAX = 100;
@@ -16,13 +18,18 @@ type Rules<T> = {
   readonly replacesOwn?: (owner: Owner) => boolean;
 };
 
-export class FairSet<T> {
+/** Where an item is; `evictable` is undefined while it is held. */
+type Place<T> = { readonly owner: Owner; readonly node: ListNode<T>; evictable: ListNode<T> | undefined };
+
+export class FairSet<T extends object> {
   readonly #ledger: Ledger;
   readonly #evict: (item: T) => void;
   readonly #rules: Rules<T>;
-  readonly #items = new Map<T, Owner>();
+  /** Oldest first. */
+  readonly #items = new LinkedList<T>();
+  readonly #places = new WeakMap<T, Place<T>>();
   /** Evictable items by owner, oldest first. */
-  readonly #byOwner = new Map<string, Set<T>>();
+  readonly #byOwner = new OwnerRecords<LinkedList<T>>((items) => items.size === 0);
 
   /**
    * `ledger`: only of this set. `evict` is called after an item was removed, and must end what it represents.
@@ -38,12 +45,12 @@ export class FairSet<T> {
   }
 
   [Symbol.iterator](): Iterator<T> {
-    return this.#items.keys();
+    return this.#items[Symbol.iterator]();
   }
 
   /** Returns false if the owner must be refused. Adding an item twice changes nothing. */
   add(owner: Owner, item: T): boolean {
-    if (this.#items.has(item)) return true;
+    if (this.#places.has(item)) return true;
     const amount = this.#amountOf(item);
     for (let freed = 0; freed < amount && !this.#ledger.hasRoom(owner, amount); ) {
       const more = this.#evictFor(owner, amount);
@@ -71,8 +78,8 @@ export class FairSet<T> {
 
   /** Charges the item to another owner, as that owner's newest. */
   move(item: T, owner: Owner): void {
-    const before = this.#items.get(item);
-    if (!before || before.id === owner.id) return;
+    const before = this.#places.get(item);
+    if (!before || before.owner.id === owner.id) return;
     this.delete(item);
     this.insert(owner, item);
   }
@@ -80,50 +87,52 @@ export class FairSet<T> {
   /** Adds an item whether there is room or not. */
   insert(owner: Owner, item: T): void {
     this.#ledger.take(owner, this.#amountOf(item));
-    this.#items.set(item, owner);
-    this.#append(owner, item);
+    const place: Place<T> = { owner, node: this.#items.append(item), evictable: undefined };
+    this.#places.set(item, place);
+    this.#makeEvictable(place);
   }
 
-  #append(owner: Owner, item: T): void {
-    const items = this.#byOwner.get(owner.id);
-    if (items) return void items.add(item);
-    this.#byOwner.set(owner.id, new Set([item]));
-    this.#ledger.include(owner);
+  #makeEvictable(place: Place<T>): void {
+    const { owner, node } = place;
+    const items = this.#byOwner.get(owner.id) ?? this.#byOwner.add(owner.id, new LinkedList());
+    place.evictable ??= items.append(node.item);
+    if (items.size === 1) this.#ledger.include(owner);
   }
 
-  #remove(owner: Owner, item: T): void {
+  #makeHeld(place: Place<T>): void {
+    const { owner, evictable } = place;
+    place.evictable = undefined;
     const items = this.#byOwner.get(owner.id);
-    if (!items?.delete(item) || items.size > 0) return;
-    this.#byOwner.delete(owner.id);
-    this.#ledger.exclude(owner);
+    if (evictable && items?.remove(evictable) && items.size === 0) this.#ledger.exclude(owner);
   }
 
   /** Marks the item as its owner's most recently used. */
   touch(item: T): void {
-    const owner = this.#items.get(item);
-    const held = owner && this.#byOwner.get(owner.id);
-    if (held?.delete(item)) held.add(item);
+    const place = this.#places.get(item);
+    const items = place?.evictable && this.#byOwner.get(place.owner.id);
+    if (items?.remove(place?.evictable as ListNode<T>)) (place as Place<T>).evictable = items.append(item);
   }
 
   /** Keeps an item from being evicted; it still counts. */
   hold(item: T): void {
-    const owner = this.#items.get(item);
-    if (owner) this.#remove(owner, item);
+    const place = this.#places.get(item);
+    if (place) this.#makeHeld(place);
   }
 
   /** Makes a held item evictable again, as its owner's newest. */
   unhold(item: T): void {
-    const owner = this.#items.get(item);
-    if (owner) this.#append(owner, item);
+    const place = this.#places.get(item);
+    if (place) this.#makeEvictable(place);
   }
 
   /** Returns false if it was already removed or evicted. */
   delete(item: T): boolean {
-    const owner = this.#items.get(item);
-    if (!owner) return false;
-    this.#items.delete(item);
-    this.#remove(owner, item);
-    this.#ledger.release(owner, this.#amountOf(item));
+    const place = this.#places.get(item);
+    if (!place) return false;
+    this.#places.delete(item);
+    this.#items.remove(place.node);
+    this.#makeHeld(place);
+    this.#ledger.release(place.owner, this.#amountOf(item));
     return true;
   }
 
@@ -131,7 +140,7 @@ export class FairSet<T> {
    * Examines only a few of the oldest items, so that a long list of spared ones does not slow down every insertion.
    * Held items leave the list, so each is examined once.
    */
-  #firstToGo(items: ReadonlySet<T>, sparesAll: boolean): T | undefined {
+  #firstToGo(items: Iterable<T>, sparesAll: boolean): T | undefined {
     const { isSpared, isHeld } = this.#rules;
     let [seen, spared] = [0, undefined as T | undefined];
     for (const item of items) {
@@ -152,7 +161,7 @@ export class FairSet<T> {
       const other = this.#ledger.victimFor(owner, amount);
       const victim = other ?? (this.#rules.replacesOwn?.(owner) ? owner : undefined);
       const items = victim && this.#byOwner.get(victim.id);
-      if (!victim || !items) return undefined;
+      if (!victim || !items?.size) return undefined;
       const oldest = this.#firstToGo(items, !other);
       if (oldest !== undefined) {
         this.#ledger.countRefusal(victim);

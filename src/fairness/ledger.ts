@@ -2,6 +2,7 @@
 // bound only an owner's own share limits it; at the bound an owner that holds less than the largest takes a place from
 // the largest.
 import { MaxHeap, OUTSIDE, type HeapEntry } from "./max-heap.ts";
+import { OwnerRecords } from "./owner-records.ts";
 import type { Owner, OwnerKind } from "./owners.ts";
 import { RecentRefusals } from "./recent-refusals.ts";
 
@@ -17,16 +18,18 @@ export type Limits = {
 /** What an owner holds, and how often it was refused in the last five minutes. */
 type OwnerUse = { owner: Owner; used: number; refused: number };
 
-type Entry = HeapEntry & { readonly owner: Owner; readonly group: Group };
-type Group = HeapEntry & { readonly id: string; readonly entries: MaxHeap<Entry>; members: number };
+type Entry = HeapEntry & { readonly owner: Owner; group: Group };
+type Group = HeapEntry & { readonly entries: MaxHeap<Entry> };
+
+const isIdle = ({ used }: HeapEntry): boolean => used === 0;
 
 export class Ledger {
   readonly limits: Limits;
   /** Refusals by kind of owner, for /metrics. */
   readonly refused = new Map<OwnerKind, number>();
   readonly #recent = new RecentRefusals();
-  readonly #entries = new Map<string, Entry>();
-  readonly #groups = new Map<string, Group>();
+  readonly #entries = new OwnerRecords<Entry>(isIdle);
+  readonly #groups = new OwnerRecords<Group>(isIdle);
   readonly #largest = new MaxHeap<Group>();
   readonly #sharesAreOfAccounts: boolean;
   #used = 0;
@@ -53,11 +56,11 @@ export class Ledger {
   /** Every owner that holds some or was refused in the last minutes, largest first. */
   owners(): OwnerUse[] {
     const refused = this.#recent.list();
-    const uses = Array.from(this.#entries.values(), ({ owner, used }): OwnerUse => {
+    const uses = this.#entries.active().map(({ owner, used }): OwnerUse => {
       return { owner, used, refused: refused.get(owner.id)?.count ?? 0 };
     });
     for (const { owner, count } of refused.values())
-      if (!this.#entries.has(owner.id)) uses.push({ owner, used: 0, refused: count });
+      if (this.usedBy(owner) === 0) uses.push({ owner, used: 0, refused: count });
     return uses.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
   }
 
@@ -67,7 +70,7 @@ export class Ledger {
     const whole = Math.min(bound, share);
     let most = 0;
     const uses = this.#sharesAreOfAccounts ? this.#groups : this.#entries;
-    for (const { used } of uses.values()) most = Math.max(most, used);
+    for (const { used } of uses.active()) most = Math.max(most, used);
     return Number.isFinite(whole) ? most / whole : 0;
   }
 
@@ -106,7 +109,7 @@ export class Ledger {
 
   /** Takes without checking: for what already exists, or after the caller has checked. */
   take(owner: Owner, amount = 1): void {
-    this.#change(this.#entries.get(owner.id) ?? this.#admit(owner), amount);
+    this.#change(this.#entries.get(owner.id) ?? this.#open(owner), amount);
   }
 
   release({ id }: Owner, amount = 1): void {
@@ -122,7 +125,7 @@ export class Ledger {
 
   include({ id }: Owner): void {
     const entry = this.#entries.get(id);
-    if (entry?.place === OUTSIDE) this.#addVictim(entry);
+    if (entry?.place === OUTSIDE && entry.used > 0) this.#addVictim(entry);
   }
 
   countRefusal(owner: Owner): void {
@@ -130,17 +133,14 @@ export class Ledger {
     this.#recent.count(owner);
   }
 
-  #admit(owner: Owner): Entry {
-    let group = this.#groups.get(owner.group);
-    if (!group) {
-      group = { id: owner.group, used: 0, evictedFirst: false, place: OUTSIDE, entries: new MaxHeap(), members: 0 };
-      this.#groups.set(owner.group, group);
-    }
-    const entry = { owner, group, used: 0, evictedFirst: owner.evictedFirst, place: OUTSIDE };
-    this.#entries.set(owner.id, entry);
-    this.#addVictim(entry);
-    group.members++;
-    return entry;
+  #open(owner: Owner): Entry {
+    const { id, evictedFirst } = owner;
+    return this.#entries.add(id, { owner, group: this.#groupOf(owner), used: 0, evictedFirst, place: OUTSIDE });
+  }
+
+  #groupOf({ group }: Owner): Group {
+    const known = this.#groups.get(group);
+    return known ?? this.#groups.add(group, { used: 0, evictedFirst: false, place: OUTSIDE, entries: new MaxHeap() });
   }
 
   #addVictim(entry: Entry): void {
@@ -156,16 +156,16 @@ export class Ledger {
   }
 
   #change(entry: Entry, by: number): void {
-    const { group, owner } = entry;
+    if (by === 0) return;
+    const wasIdle = entry.used === 0;
+    if (wasIdle) entry.group = this.#groupOf(entry.owner); // an idle group may have been forgotten
+    const { group } = entry;
     this.#used += by;
     entry.used += by;
     group.used += by;
-    if (entry.used > 0) group.entries.moved(entry);
-    else {
-      this.#removeVictim(entry);
-      this.#entries.delete(owner.id);
-      if (--group.members === 0) this.#groups.delete(group.id);
-    }
+    if (wasIdle) this.#addVictim(entry);
+    else if (entry.used === 0) this.#removeVictim(entry);
+    else group.entries.moved(entry);
     this.#largest.moved(group);
   }
 }

@@ -2,6 +2,7 @@
 // the probes gets 503; a request that has no response after thirty seconds gets 503 whatever it still waits for.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { fail } from "../kernel/errors.ts";
+import { LinkedList, type ListNode } from "../kernel/linked-list.ts";
 import { discardResponse, failureResponse, type HttpResponse, type Respond } from "./response.ts";
 
 const TICK_MS = 250;
@@ -15,14 +16,15 @@ export function isProbe({ url = "" }: IncomingMessage): boolean {
 }
 
 type PendingResponse = { readonly res: ServerResponse; readonly respond: Respond; readonly since: number };
+type PendingNode = ListNode<PendingResponse>;
 
 export type Finish = (req: IncomingMessage, response: HttpResponse) => Promise<HttpResponse>;
 
 export class OverloadGuard {
   readonly #now: () => number;
   readonly #finish: Finish;
-  /** Requests that have no response yet, oldest first. */
-  readonly #pending = new Set<PendingResponse>();
+  /** Requests that have no response yet, oldest first. bench: parts/get-by-id */
+  readonly #pending = new LinkedList<PendingResponse>();
   #expected: number;
   #laggingSince: number | undefined;
 
@@ -51,7 +53,7 @@ export class OverloadGuard {
   /** Starts work that responds, now or later; `send` gets its first response, or a refusal at the deadline. */
   serve(res: ServerResponse, start: (respond: Respond) => void, send: Respond): void {
     let sent = false;
-    let pending: PendingResponse | undefined;
+    let pending: PendingNode | undefined;
     const respond = (response: HttpResponse): void => {
       if (sent) return discardResponse(response);
       sent = true;
@@ -62,15 +64,13 @@ export class OverloadGuard {
     if (!sent) pending = this.watch(res, respond);
   }
 
-  watch(res: ServerResponse, respond: Respond): PendingResponse {
-    const entry = { res, respond, since: this.#now() };
-    this.#pending.add(entry);
-    return entry;
+  watch(res: ServerResponse, respond: Respond): PendingNode {
+    return this.#pending.append({ res, respond, since: this.#now() });
   }
 
   /** May be called more than once. */
-  release(entry: PendingResponse): void {
-    this.#pending.delete(entry);
+  release(pending: PendingNode): void {
+    this.#pending.remove(pending);
   }
 
   tick(): void {
@@ -78,10 +78,11 @@ export class OverloadGuard {
     if (now - this.#expected <= LAG_MS) this.#laggingSince = undefined;
     else this.#laggingSince ??= now;
     this.#expected = now + TICK_MS;
-    for (const entry of this.#pending) {
-      if (now - entry.since < DEADLINE_MS && !entry.res.destroyed) continue;
-      this.release(entry);
-      void this.#refuse(entry);
+    for (const node of this.#pending.nodes()) {
+      const { since, res } = node.item;
+      if (now - since < DEADLINE_MS && !res.destroyed) continue;
+      this.release(node);
+      void this.#refuse(node.item);
     }
   }
 

@@ -89,6 +89,7 @@ const CONTAINERS = [
   "src/fairness/fair-set.ts",
   "src/fairness/ledger.ts",
   "src/fairness/max-heap.ts",
+  "src/fairness/owner-records.ts",
   "src/fairness/recent-refusals.ts",
   "src/fairness/recent-time.ts",
 ];
@@ -137,6 +138,7 @@ const SEVERAL: Record<string, string> = {
   "src/domain/series/journal.ts": "#indexes #slices #texts",
   "src/domain/series/rollups.ts": "#groups #ids #known #pending #stored",
   "src/fairness/fair-map.ts": "#entries #owned",
+  "src/fairness/fair-queue.ts": "#queues #turns",
   "src/fairness/fair-set.ts": "#byOwner #items",
   "src/fairness/large-responses.ts": "#charges #unsent",
   "src/fairness/ledger.ts": "#entries #groups refused",
@@ -160,7 +162,7 @@ const SEVERAL: Record<string, string> = {
 };
 
 const FOLDERS = ["api", "backup", "domain", "fairness", "http", "platform", "ratelimit", "server", "store"];
-const GROWS = String.raw`(?:new (?:Map|Set|BoundedMap|FairMap|FairSet|FairQueue|KeyedListeners)\b|\[\];)`;
+const GROWS = String.raw`(?:new (?:Map|Set|BoundedMap|LinkedList|OwnerRecords|FairMap|FairSet|FairQueue|KeyedListeners)\b|\[\];)`;
 /**
  * A constant of a module, a field of a class (also one that its constructor sets), and what a function makes for one.
  */

@@ -6,7 +6,7 @@ type Level = Map<unknown, unknown>;
 
 export class QueryMemo {
   /** A trie: the SQL text, then the values from last to first, because ids come first and would split it early. */
-  readonly #results: Level = new Map();
+  #results: Level = new Map();
 
   getOrRun<T>({ sql, values }: Query, run: () => T): T {
     let level = childOf(this.#results, sql);
@@ -16,8 +16,9 @@ export class QueryMemo {
     return result;
   }
 
+  /** Replaces the Map: clearing it would cost garbage collection (docs/design/0020-short-lived-items.md). */
   clear(): void {
-    this.#results.clear();
+    this.#results = new Map();
   }
 }
 

@@ -8,7 +8,7 @@ import { IdleWorkers } from "../threads/idle-workers.ts";
 type Op = "open" | "sync" | "copy" | "checkpoint" | "truncate" | "close";
 export type WalRequest = { id: number; op: Op; file?: string; waitMs?: number };
 type Reply = { id: number; value?: unknown; error?: string; code?: string };
-type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
+type Waiting = { id: number; resolve: (value: unknown) => void; reject: (error: Error) => void };
 
 export type CheckpointResult = { busy: number; log: number; checkpointed: number };
 
@@ -24,7 +24,8 @@ const workers = new IdleWorkers(
 
 export class WalSync {
   readonly #worker: Worker;
-  readonly #waiting = new Map<number, Waiting>();
+  /** Few at a time. */
+  #waiting: Waiting[] = [];
   #next = 1;
   #ended: Error | undefined;
   readonly #onMessage = (reply: Reply): void => this.#settle(reply);
@@ -66,21 +67,20 @@ export class WalSync {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject });
+      this.#waiting.push({ id, resolve, reject });
       this.#worker.postMessage({ id, op, ...more } satisfies WalRequest, []);
     });
   }
 
   #settle(reply: Reply): void {
-    const waiting = this.#waiting.get(reply.id);
-    this.#waiting.delete(reply.id);
+    const waiting = this.#waiting.find(({ id }) => id === reply.id);
+    this.#waiting = this.#waiting.filter((other) => other !== waiting);
     if (reply.error === undefined) waiting?.resolve(reply.value);
     else waiting?.reject(Object.assign(new Error(reply.error), { code: reply.code }));
   }
 
   #fail(error: Error): void {
     this.#ended ??= error;
-    for (const waiting of this.#waiting.values()) waiting.reject(error);
-    this.#waiting.clear();
+    for (const waiting of this.#waiting.splice(0)) waiting.reject(error);
   }
 }
