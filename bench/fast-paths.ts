@@ -1,5 +1,5 @@
 // What each fast path buys: CPU time of the server per request with it and without it.
-import { editedServer, MEASURED, SWITCHES } from "./fast-paths/switches.ts";
+import { MEASURED, serverWithout, SWITCHES } from "./fast-paths/switches.ts";
 import { measureVariants } from "./variants.ts";
 
 /** Below this share of its row a fast path is not worth its code. */
@@ -11,7 +11,7 @@ export async function fastPaths(): Promise<string> {
     const switches = SWITCHES.filter(({ rows }) => rows.includes(row));
     const [on = Number.NaN, ...off] = await measureVariants(row, [
       {},
-      ...switches.map(({ edits }) => editedServer(edits)),
+      ...switches.map(serverWithout),
     ]);
     for (const [i, { name }] of switches.entries()) {
       const slower = off[i] as number;

@@ -1,5 +1,6 @@
 // The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured
 // by `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
+import { fileURLToPath } from "node:url";
 import type { RowName } from "../rows.ts";
 import type { Variant } from "../variants.ts";
 
@@ -21,7 +22,10 @@ export const MEASURED = [
 ] as const;
 type Measured = (typeof MEASURED)[number];
 
-type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[] };
+type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[]; bin?: string };
+
+/** The server without the fast path. */
+export const serverWithout = ({ edits, bin }: Switch): Variant => ({ ...editedServer(edits), ...(bin && { bin }) });
 
 /** A server with these edits. */
 export const editedServer = (edits: readonly Edit[]): Variant => ({
@@ -155,6 +159,12 @@ export const SWITCHES: readonly Switch[] = [
     name: "memo of a snapshot replaced instead of cleared (`store/engine/query-memo.ts`)",
     rows: ["parts/get-by-id", "parts/mint"],
     edits: [edit("src/store/engine/query-memo.ts", "    this.#results = new Map();", "    this.#results.clear();")],
+  },
+  {
+    name: "no allocation of short-lived objects in the old generation (`harness/release/node-flags.ts`)",
+    rows: ["parts/unchanged-poll", "parts/get-by-id", "parts/check", "parts/mint"],
+    edits: [],
+    bin: fileURLToPath(new URL("./with-pretenuring", import.meta.url)),
   },
   {
     name: "one read transaction per event loop turn (`store/sqlite/reader.ts`)",
