@@ -9,10 +9,7 @@ export async function fastPaths(): Promise<string> {
   const lines = ["| Fast path | Row | With | Without | Saves | |", "|---|---|---|---|---|---|"];
   for (const row of MEASURED) {
     const switches = SWITCHES.filter(({ rows }) => rows.includes(row));
-    const [on = Number.NaN, ...off] = await measureVariants(row, [
-      {},
-      ...switches.map(serverWithout),
-    ]);
+    const [on = Number.NaN, ...off] = await measureVariants(row, [{}, ...switches.map(serverWithout)]);
     for (const [i, { name }] of switches.entries()) {
       const slower = off[i] as number;
       const share = 1 - on / slower;
