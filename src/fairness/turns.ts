@@ -84,7 +84,11 @@ export class Turns {
 
   /** How long one piece of an owner's work may take: less while others are active. */
   get sliceMs(): number {
-    return this.#now() >= this.#sharedUntil ? ALONE_MS : SLICE_MS;
+    return this.#sliceAt(this.#now());
+  }
+
+  #sliceAt(now: number): number {
+    return now < this.#sharedUntil ? SLICE_MS : ALONE_MS;
   }
 
   #refill(budget: TimeBudget, now: number): void {
@@ -144,11 +148,12 @@ export class Turns {
 
   #round(): void {
     const began = this.#now();
+    const slice = this.#sliceAt(began);
     let budgets = this.#waiting.size;
     for (const budget of this.#waiting) {
       if (budgets-- === 0 || this.#now() - began >= ROUND_MS) break;
       if (isInDebt(budget) && began < this.#sharedUntil) earn(budget, began);
-      else budget.leftMs = Math.min(SLICE_MS, budget.leftMs + SLICE_MS);
+      else budget.leftMs = Math.min(slice, budget.leftMs + slice);
       while (budget.leftMs > 0) {
         const next = budget.waiting.shift();
         if (!next) break;

@@ -63,10 +63,12 @@ describe("turns", () => {
     expect(ran).toEqual(cells.map((_, i) => `${i}`));
   });
 
-  it("let an owner use more of a turn while no other is active", () => {
+  it("let an owner use more of a turn, and of a round, while no other is active", async () => {
     const { ran, run, ledger } = turnsOf();
-    for (let i = 0; i < 40; i++) run(flood, `f${i}`, 0.125);
-    expect([ran.length, ledger.used]).toEqual([32, 8]);
+    for (let i = 0; i < 80; i++) run(flood, `f${i}`, 0.125);
+    expect([ran.length, ledger.used]).toEqual([32, 48]);
+    await nextRound();
+    expect([ran.length, ledger.used]).toEqual([64, 16]);
   });
 
   it("make an owner pay for work that took longer than its slice", async () => {
