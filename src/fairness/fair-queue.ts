@@ -18,7 +18,7 @@ type Options<T> = {
 };
 
 export class FairQueue<T> {
-  readonly #queues = new OwnerRecords<OwnerQueue<T>>(({ turn }) => turn === undefined);
+  readonly #queues = new OwnerRecords<OwnerQueue<T>>();
   /** The queues that have items, the next one first. */
   readonly #turns = new LinkedList<OwnerQueue<T>>();
   readonly #weightOf: (item: T) => number;
@@ -56,7 +56,8 @@ export class FairQueue<T> {
       const evicted = victim && this.#queues.get(victim.id);
       ledger.countRefusal(victim && evicted?.turn ? victim : owner);
       if (!evicted?.turn) return false;
-      this.#evicted?.(this.#take(evicted));
+      const item = this.#take(evicted);
+      this.#evicted?.(item);
     }
     ledger.take(owner);
     return true;
@@ -145,6 +146,7 @@ export class FairQueue<T> {
     queue.turn = undefined;
     queue.items = [];
     queue.head = 0;
+    this.#queues.retire(queue.owner.id);
     return true;
   }
 }

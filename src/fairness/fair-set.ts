@@ -29,7 +29,7 @@ export class FairSet<T extends object> {
   readonly #items = new LinkedList<T>();
   readonly #places = new WeakMap<T, Place<T>>();
   /** Evictable items by owner, oldest first. */
-  readonly #byOwner = new OwnerRecords<LinkedList<T>>((items) => items.size === 0);
+  readonly #byOwner = new OwnerRecords<LinkedList<T>>();
 
   /**
    * `ledger`: only of this set. `evict` is called after an item was removed, and must end what it represents.
@@ -103,7 +103,9 @@ export class FairSet<T extends object> {
     const { owner, evictable } = place;
     place.evictable = undefined;
     const items = this.#byOwner.get(owner.id);
-    if (evictable && items?.remove(evictable) && items.size === 0) this.#ledger.exclude(owner);
+    if (!evictable || !items?.remove(evictable) || items.size > 0) return;
+    this.#byOwner.retire(owner.id);
+    this.#ledger.exclude(owner);
   }
 
   /** Marks the item as its owner's most recently used. */

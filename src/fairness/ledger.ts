@@ -21,15 +21,13 @@ type OwnerUse = { owner: Owner; used: number; refused: number };
 type Entry = HeapEntry & { readonly owner: Owner; group: Group };
 type Group = HeapEntry & { readonly entries: MaxHeap<Entry> };
 
-const isIdle = ({ used }: HeapEntry): boolean => used === 0;
-
 export class Ledger {
   readonly limits: Limits;
   /** Refusals by kind of owner, for /metrics. */
   readonly refused = new Map<OwnerKind, number>();
   readonly #recent = new RecentRefusals();
-  readonly #entries = new OwnerRecords<Entry>(isIdle);
-  readonly #groups = new OwnerRecords<Group>(isIdle);
+  readonly #entries = new OwnerRecords<Entry>();
+  readonly #groups = new OwnerRecords<Group>();
   readonly #largest = new MaxHeap<Group>();
   readonly #sharesAreOfAccounts: boolean;
   #used = 0;
@@ -56,9 +54,9 @@ export class Ledger {
   /** Every owner that holds some or was refused in the last minutes, largest first. */
   owners(): OwnerUse[] {
     const refused = this.#recent.list();
-    const uses = this.#entries.active().map(({ owner, used }): OwnerUse => {
-      return { owner, used, refused: refused.get(owner.id)?.count ?? 0 };
-    });
+    const uses: OwnerUse[] = [];
+    for (const { owner, used } of this.#entries.values())
+      if (used > 0) uses.push({ owner, used, refused: refused.get(owner.id)?.count ?? 0 });
     for (const { owner, count } of refused.values())
       if (this.usedBy(owner) === 0) uses.push({ owner, used: 0, refused: count });
     return uses.toSorted((a, b) => b.used - a.used || b.refused - a.refused);
@@ -70,7 +68,7 @@ export class Ledger {
     const whole = Math.min(bound, share);
     let most = 0;
     const uses = this.#sharesAreOfAccounts ? this.#groups : this.#entries;
-    for (const { used } of uses.active()) most = Math.max(most, used);
+    for (const { used } of uses.values()) most = Math.max(most, used);
     return Number.isFinite(whole) ? most / whole : 0;
   }
 
@@ -158,15 +156,21 @@ export class Ledger {
   #change(entry: Entry, by: number): void {
     if (by === 0) return;
     const wasIdle = entry.used === 0;
-    if (wasIdle) entry.group = this.#groupOf(entry.owner); // an idle group may have been forgotten
+    if (wasIdle) entry.group = this.#groupOf(entry.owner); // an idle group may have been retired
     const { group } = entry;
     this.#used += by;
     entry.used += by;
     group.used += by;
     if (wasIdle) this.#addVictim(entry);
-    else if (entry.used === 0) this.#removeVictim(entry);
+    else if (entry.used === 0) this.#retire(entry);
     else group.entries.moved(entry);
     this.#largest.moved(group);
+  }
+
+  #retire(entry: Entry): void {
+    this.#removeVictim(entry);
+    this.#entries.retire(entry.owner.id);
+    if (entry.group.used === 0) this.#groups.retire(entry.owner.group);
   }
 }
 

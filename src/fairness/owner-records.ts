@@ -1,16 +1,13 @@
-// One record per owner, opened at its first use. Idle records are forgotten together, once there are many: deleting
-// each as soon as it is idle would cost garbage collection at every request (docs/design/0020-short-lived-items.md).
+// One record per owner, opened at its first use. Up to a number of records stay while they are idle: deleting each as
+// soon as it is idle would cost garbage collection at every request (docs/design/0020-short-lived-items.md).
 
-const KEPT_MIN = 1_024;
+const KEPT_MAX = 1_024;
 
 export class OwnerRecords<R> {
-  readonly #isIdle: (record: R) => boolean;
-  #records = new Map<string, R>();
-  #max = KEPT_MIN;
+  readonly #records = new Map<string, R>();
 
-  /** `isIdle`: whether the record may be forgotten, because a new one would serve as well. */
-  constructor(isIdle: (record: R) => boolean) {
-    this.#isIdle = isIdle;
+  get size(): number {
+    return this.#records.size;
   }
 
   get(id: string): R | undefined {
@@ -18,18 +15,16 @@ export class OwnerRecords<R> {
   }
 
   add(id: string, record: R): R {
-    if (this.#records.size >= this.#max) this.#forgetIdle();
     this.#records.set(id, record);
     return record;
   }
 
-  /** The records that are not idle. */
-  active(): R[] {
-    return [...this.#records.values()].filter((record) => !this.#isIdle(record));
+  /** The record is idle: a new one would serve as well. */
+  retire(id: string): void {
+    if (this.#records.size > KEPT_MAX) this.#records.delete(id);
   }
 
-  #forgetIdle(): void {
-    this.#records = new Map([...this.#records].filter(([, record]) => !this.#isIdle(record)));
-    this.#max = Math.max(KEPT_MIN, 2 * this.#records.size);
+  values(): Iterable<R> {
+    return this.#records.values();
   }
 }

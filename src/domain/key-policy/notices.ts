@@ -72,9 +72,9 @@ async function wasSent({ store }: Services, { workspace_id }: Project, day: numb
 }
 
 /**
- * Whether this is one of the last two runs of the day; two, as one may be late. On a day after
- * one without a digest, only then is one sent that is about no key: a key that comes near its end later on that day
- * would have to wait for the next day's.
+ * Whether this is one of the last two runs of the day; two, as one may be late. On a day after one without a digest,
+ * only then is one sent that is about no key: a key that comes near its end later on that day would have to wait for
+ * the next day's.
  */
 function isDayEnding({ settings }: Services, now: number): boolean {
   return utcDay(now + 2 * (settings.key_policy_every ?? DAY_MS)) > utcDay(now);

@@ -117,7 +117,9 @@ async function notifyOwners(
   const billing = workspace?.billing_email ? [workspace.billing_email] : [];
   const addresses = owners.length > 0 ? verified : billing;
   if (addresses.length === 0) {
-    services.log.warn("no address to notify of a leaked key: no owner is verified, and there is no billing address", {
+    const missing =
+      owners.length > 0 ? "no owner has a verified address" : "there are no owners and no billing address";
+    services.log.warn(`no address to notify of a leaked key: ${missing}`, {
       workspace_id,
       key_id: row.id,
     });
