@@ -20,7 +20,7 @@ import { listKeyPage } from "./key-list.ts";
 import { withSuccessors } from "./successors.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { initialExpiry, requestedExpiry } from "../key-policy/key-policy.ts";
-import { needsToServe, withNodeWarnings } from "../nodes/needs.ts";
+import { needsToServe, startReadingNodes, withNodeWarnings } from "../nodes/needs.ts";
 import type { KeyChange } from "../nodes/propagation.ts";
 import { unknownScopes } from "./scope-catalogue.ts";
 import { versionGate } from "../core/version-gate.ts";
@@ -61,6 +61,7 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
   const embed = actor.kind === "embed_token" ? actor : null;
   if (input.allowed_cidrs?.length) await versionGate.assertKnownEverywhere(ctx.services, "address lists");
   if (input.quotas?.length) await versionGate.assertKnownEverywhere(ctx.services, "quotas");
+  let reading: ReturnType<typeof startReadingNodes> | undefined;
   const { created, needs } = await retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict, batch: !embed }, async (tx) => {
       requireFuture(ctx.services.clock, input.expires_at);
@@ -79,10 +80,12 @@ export async function createKey(ctx: KeyManager, input: NewKey): Promise<Warned<
       const scopes = input.scopes ?? [];
       const warnings = embed ? [] : unknownScopes(project.scope_catalogue, scopes);
       const created = withWarnings(withKey(viewKey(row), minted.text), warnings);
-      return { value: { created, needs: needsToServe(row, tenant, plan) }, events: [keyCreated(row, scopes)] };
+      const needs = needsToServe(row, tenant, plan);
+      if (!embed && needs !== NO_CAPS) reading = startReadingNodes(ctx, input);
+      return { value: { created, needs }, events: [keyCreated(row, scopes)] };
     }),
   );
-  return embed ? created : withNodeWarnings(ctx, created, needs);
+  return embed ? created : withNodeWarnings(ctx, created, needs, reading);
 }
 
 /** What the project uses with the new key. */

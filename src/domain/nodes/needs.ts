@@ -84,25 +84,34 @@ async function nodesOfAll(ctx: Ctx, keys: readonly PlacedKey[]): Promise<PolicyN
   return nodes;
 }
 
+/** Undefined if there was no slot to read them. */
+type ReadNodes = PolicyNodeRow[] | undefined;
+
 /**
- * Adds `warnings` to a response where live nodes do not get the key it is about. Keys that are created at the same time
- * share a read. bench: rules/mint
+ * The live nodes that hold keys like this one. Keys that are created at the same time share a read, which runs while
+ * they are being committed. bench: rules/mint
  */
+export function startReadingNodes(ctx: Ctx, { project_id, env }: PlacedKey): Promise<ReadNodes> {
+  const sharers = `${ownerOf(ctx.actor).id}/${project_id}/${env}`;
+  const reading = ctx.services.sharedNodes.join(sharers, (started) =>
+    inFleetSlotIfAny(ctx, () => {
+      started();
+      return nodesHolding(ctx, { project_id, env });
+    }),
+  );
+  reading.catch(() => {}); // reported only if the key is created
+  return reading;
+}
+
+/** Adds `warnings` to a response where live nodes do not get the key it is about. */
 export async function withNodeWarnings<T extends PlacedKey>(
   ctx: Ctx,
   shown: Warned<T>,
   needs: number,
+  reading?: Promise<ReadNodes>,
 ): Promise<Warned<T>> {
   if (needs === NO_CAPS) return shown;
-  const { project_id, env } = shown;
-  const sharers = `${ownerOf(ctx.actor).id}/${project_id}/${env}`;
-  const nodes = await ctx.services.sharedNodes.join(sharers, (started) =>
-    inFleetSlotIfAny(ctx, () => {
-      started();
-      return nodesHolding(ctx, shown);
-    }),
-  );
-  return warned(shown, nodes, needs);
+  return warned(shown, await (reading ?? startReadingNodes(ctx, shown)), needs);
 }
 
 /** Like `withNodeWarnings`, for a record whose keys are in several projects. */
@@ -116,7 +125,7 @@ export async function warnOfNodes<T extends object>(
   return warned(shown, await inFleetSlotIfAny(ctx, () => nodesOfAll(ctx, keys)), needs);
 }
 
-function warned<T extends object>(shown: Warned<T>, nodes: PolicyNodeRow[] | undefined, needs: number): Warned<T> {
+function warned<T extends object>(shown: Warned<T>, nodes: ReadNodes, needs: number): Warned<T> {
   const warnings = PATHS.flatMap(([need, path]) => {
     if (!nodes) return (needs & need) === NO_CAPS ? [] : [{ path, message: UNREAD }];
     const lacking = countLacking(nodes, needs & need);
