@@ -36,6 +36,7 @@ export class JobRunner {
   constructor(services: Services, table: readonly Job[]) {
     this.#services = services;
     this.#jobs = table;
+    services.worker.leaderSeenAt = performance.now();
     for (const job of table) this.#lastStart.set(job, services.clock.now() - (job.atStart ? job.everyMs : 0));
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
     this.#tick();
@@ -70,7 +71,13 @@ export class JobRunner {
 
   async #updateLeadership(): Promise<void> {
     const { store, worker, log } = this.#services;
-    const leads = await store.tryBecomeLeader().catch(() => false);
+    let leads = false;
+    try {
+      leads = await store.tryBecomeLeader();
+      worker.leaderSeenAt = performance.now();
+    } catch {
+      // Whether another process leads is not known: /status reports it if this lasts.
+    }
     if (leads !== worker.leads && store.dialect === "postgres")
       log.info(leads ? "this process is the leader" : "this process is no longer the leader");
     worker.leads = leads;

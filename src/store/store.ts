@@ -81,7 +81,10 @@ export interface Store {
   readonly backlog: number;
   /** The writes that wait, by owner. */
   readonly waitingWrites: Ledger;
-  /** Whether this process is the leader: the one process on the database that runs the scheduled jobs. */
+  /**
+   * Whether this process is the leader: the one process on the database that runs the scheduled jobs. False means that
+   * another is; without a connection it throws.
+   */
   tryBecomeLeader(): Promise<boolean>;
   /** Moves SQLite's write-ahead log into the database if no write is queued. */
   checkpointIfIdle(): Promise<void>;

@@ -62,6 +62,20 @@ describe("a job", () => {
     await runner.stop();
   });
 
+  it("of the leader does not run where it is not known who leads, and the time since then counts", async () => {
+    const { services } = world();
+    const run = vi.fn(async () => {});
+    const runner = new JobRunner(services, [job(run, { atStart: true })]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(run).toHaveBeenCalledTimes(1);
+    const seenAt = services.worker.leaderSeenAt;
+    services.store.tryBecomeLeader = () => Promise.reject(new Error("not connected"));
+    await vi.advanceTimersByTimeAsync(3 * EVERY_MS);
+    expect([run.mock.calls.length, services.worker.leads]).toEqual([1, false]);
+    expect(services.worker.leaderSeenAt).toBe(seenAt);
+    await runner.stop();
+  });
+
   it("that fails is logged, counts as failing, and runs again until it succeeds", async () => {
     const { services, state } = world();
     const run = vi.fn(async () => {}).mockRejectedValueOnce(new Error("no disk"));

@@ -41,6 +41,8 @@ export type SetupState = { claimed: boolean; unclaimedUntil: number };
 /** `leads`: this process is the leader and runs the scheduled jobs. `failing`: the jobs whose last run failed. */
 export type WorkerState = {
   leads: boolean;
+  /** When this process last found a leader, itself or another, by `performance.now()`; absent where no job runs. */
+  leaderSeenAt?: number;
   readonly failing: Set<string>;
   /** Projects whose idle keys the last run could not revoke. */
   keyPoliciesBlocked?: number;

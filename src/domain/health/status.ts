@@ -12,6 +12,8 @@ import { NO_BACKUPS, RESTORE_TEST_AGE_MAX_MS, type BackupState, type Health, typ
 const CACHE_MS = 5_000;
 const DATABASE_WAIT_MS = 3_000;
 const BACKLOG_HIGH = 1_000;
+/** Another process takes over within this time. */
+const LEADERLESS_MAX_MS = 15_000;
 
 export function showStatus(services: Services): Promise<Status> {
   const { statusCache: cache, clock } = services;
@@ -69,7 +71,9 @@ function redisHealth({ counters, settings }: Services): Health {
 async function workerHealth(services: Services): Promise<Health> {
   try {
     const { dead } = await mailState(services);
-    const isDegraded = dead > 0 || services.worker.failing.size > 0 || (await isMeterLate(services));
+    const { failing, leaderSeenAt = Number.POSITIVE_INFINITY } = services.worker;
+    const isLeaderless = performance.now() - leaderSeenAt > LEADERLESS_MAX_MS;
+    const isDegraded = dead > 0 || failing.size > 0 || isLeaderless || (await isMeterLate(services));
     return isDegraded ? "degraded" : "ok";
   } catch {
     return "unknown";

@@ -241,7 +241,7 @@ export class PostgresDriver implements Driver {
   /** Holds an advisory lock of the listening session: it is released with the session, however that ends. */
   async tryBecomeLeader(): Promise<boolean> {
     const client = this.#listener;
-    if (!client) return false;
+    if (!client) throw new Error("not connected");
     const text = this.#leader === client ? "select true as leads" : TRY_LEADER_LOCK;
     const query: TimedQuery = { text, query_timeout: QUERY_MAX_MS };
     const { rows } = await client.query<{ leads: boolean }>(query);

@@ -4,6 +4,7 @@ import type { BackupState } from "../../../src/domain/health/state.ts";
 import { VERSION } from "../../../src/platform/version.ts";
 import { apiBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
+import { until } from "../../../harness/waiting.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 /** The default schedule; nothing is due before a minute has passed. */
@@ -57,6 +58,16 @@ for (const backend of apiBackends) {
       );
       expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
       await instance.sql("delete from outbox where id = 'm'");
+    });
+
+    it("reports degraded once no process is known to have led for a while, until one does", async () => {
+      const { store, worker } = instance.app.services;
+      const asked = vi.spyOn(store, "tryBecomeLeader").mockRejectedValue(new Error("not connected"));
+      await until(() => asked.mock.calls.length > 0);
+      worker.leaderSeenAt = performance.now() - 15_001;
+      expect(await ask()).toMatchObject({ status: "degraded", components: { worker: "degraded" } });
+      asked.mockRestore();
+      await until(async () => (await ask()).status === "ok");
     });
 
     for (const [why, health, state] of [
