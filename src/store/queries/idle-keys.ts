@@ -30,7 +30,7 @@ export type KeyUse = Pick<
   successor_id: string | null;
   /** Since when its tenant is suspended. */
   suspended_at: number | null;
-  /** When its tenant was last changed, as by its resumption. */
+  /** When its tenant was last resumed. */
   tenant_resumed_at: number | null;
 };
 
