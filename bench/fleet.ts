@@ -12,11 +12,13 @@ import { cellOwner } from "../src/fairness/owners.ts";
 import { openStore } from "../src/store/database.ts";
 import type { Store } from "../src/store/store.ts";
 import { load } from "./client.ts";
+import { editedServer, ONE_READ_A_POLL } from "./fast-paths/switches.ts";
 import { revocationP99 } from "./feed.ts";
 import { bodyOf } from "./ratelimit.ts";
 import { interleave, median, type Row } from "./report.ts";
 import { idle } from "./snapshots.ts";
 import { inTurns, perSecond, type Side } from "./turns.ts";
+import type { Variant } from "./variants.ts";
 import { addNodes, type FleetServer, type WaitingNode } from "./waiting-node.ts";
 import { commitsPerSecond, onCluster } from "./writers.ts";
 
@@ -33,9 +35,10 @@ const bearer = ({ secret_key }: Ready): Record<string, string> => ({ authorizati
 const pollOf = ({ url, project_id }: Ready): string => `${url}/v1/policy/delta?since=1&project_id=${project_id}`;
 
 /** Each start has a data dir of its own, so it needs a database of its own too. */
-async function pollsOn(backend: "sqlite" | "postgres"): Promise<Side> {
+async function pollsOn(backend: "sqlite" | "postgres", { env }: Variant = {}): Promise<Side> {
   const database = backend === "postgres" ? await createDatabase(POSTGRES) : null;
-  const server = await startServer(["--ephemeral", "--seed", ...(database ? ["--database-url", database.url] : [])]);
+  const args = ["--ephemeral", "--seed", ...(database ? ["--database-url", database.url] : [])];
+  const server = await startServer(args, env);
   const ready = server.ready as unknown as Ready;
   const options = { url: pollOf(ready), headers: bearer(ready), connections: CONNECTIONS };
   return {
@@ -50,6 +53,11 @@ async function pollsOn(backend: "sqlite" | "postgres"): Promise<Side> {
 async function unchangedPolls(): Promise<Row> {
   const sides = { ours: () => pollsOn("postgres"), peer: () => pollsOn("sqlite") };
   return { name: "fleet/unchanged-poll", ...(await inTurns(sides)), target: ">= 0.65", unit: "/s" };
+}
+
+async function pollsInRounds(): Promise<Row> {
+  const sides = { ours: () => pollsOn("postgres"), peer: () => pollsOn("postgres", editedServer(ONE_READ_A_POLL)) };
+  return { name: "fleet/unchanged-poll-rounds", ...(await inTurns(sides)), target: ">= 1.8", unit: "/s" };
 }
 
 /** Statements that read heads, per poll. */
@@ -184,6 +192,7 @@ async function revocations(): Promise<Row> {
 export async function fleet(): Promise<Row[]> {
   return [
     await unchangedPolls(),
+    await pollsInRounds(),
     await headReads(),
     await writersOnOneCluster(),
     await acknowledgements(),

@@ -53,6 +53,8 @@ export const ROWS = {
   "feed/delta": "a delta of one change with 1e5 keys; compared with 1e3 keys",
 
   "fleet/unchanged-poll": "unchanged polls on PostgreSQL, 48 connections; compared with SQLite",
+  "fleet/unchanged-poll-rounds":
+    "unchanged polls on PostgreSQL, 48 connections, which share head reads; compared with one read a poll",
   "fleet/head-reads": "statements that read heads for unchanged polls on PostgreSQL, 48 connections; limit: one a poll",
   "fleet/commits": "commits of 8 processes on one PostgreSQL with a sync of 2 ms; compared with one process",
   "fleet/acknowledgements": "storing what 1,000 nodes report, on PostgreSQL; compared with row by row",

@@ -184,6 +184,15 @@ export const SWITCHES: readonly Switch[] = [
   },
 ];
 
+/** Every poll reads its head by a statement of its own, as before rounds. */
+export const ONE_READ_A_POLL: readonly Edit[] = [
+  edit(
+    "src/domain/policy/head-rounds.ts",
+    "const round = (this.#next ??= this.#announce());",
+    "return (await this.#read([project_id]))[0]; const round = this.#announce();",
+  ),
+];
+
 /**
  * Not fast paths, but what isolation costs: the row that it is added to, and at least which part of its speed stays.
  */

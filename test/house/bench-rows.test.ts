@@ -13,6 +13,7 @@ const UNPUBLISHED = [
   "vendor/mint-terms",
   "parts/refused",
   "feed/snapshot-plans",
+  "fleet/unchanged-poll-rounds",
   "insight/search",
   "insight/search-postgres",
   "insight/audit",

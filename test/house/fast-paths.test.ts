@@ -1,6 +1,6 @@
 // The benchmark of fast paths edits their source; an edit that no longer applies would measure nothing.
 import { describe, expect, it } from "vitest";
-import { COSTS, SWITCHES } from "../../bench/fast-paths/switches.ts";
+import { COSTS, ONE_READ_A_POLL, SWITCHES } from "../../bench/fast-paths/switches.ts";
 import { commentsIn, filesIn, readText } from "../../harness/repository.ts";
 
 /** Files with a fast path of the server that no switch measures yet. The list only gets shorter. */
@@ -34,8 +34,8 @@ const UNMEASURED = [
   "src/store/sqlite/wal-sync.ts",
 ];
 
-describe("the switches of `npm run bench -- fast-paths` and `neighbours`", () => {
-  for (const { name, edits } of [...SWITCHES, ...COSTS]) {
+describe("the switches of `npm run bench -- fast-paths`, `neighbours` and `fleet`", () => {
+  for (const { name, edits } of [...SWITCHES, ...COSTS, { name: "one read a poll", edits: ONE_READ_A_POLL }]) {
     it(`apply to the source: ${name}`, () => {
       for (const { file, find } of edits) expect(readText(file).includes(find ?? ""), `${file}: ${find}`).toBe(true);
     });
