@@ -1,10 +1,11 @@
 // npm run bench -- NAME… [--write]   Each benchmark measures Keyrack and its peer or limit in the same run and prints
-// the ratio. With --write its table replaces the one in docs/performance.md or docs/scale.md.
+// the ratio. With --write its table replaces the published one (bench/published.ts).
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { PAGES } from "./published.ts";
 import { markdown, type Row } from "./report.ts";
 
 const write = process.argv.includes("--write");
@@ -76,7 +77,6 @@ const ALONE = [
 ];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-const PAGES = [here("../docs/performance.md"), here("../docs/scale.md")];
 
 /** The peers are no dependency of the product: they are installed on the first run. */
 function installPeers(): void {

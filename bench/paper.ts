@@ -1,6 +1,6 @@
 // What a very large deployment would need, computed from the figures that the other benchmarks have published: nothing
 // here is measured at that size.
-import { publishedFleet, publishedPage, publishedRow } from "./published.ts";
+import { publishedFleet, publishedRow } from "./published.ts";
 import type { RowName } from "./rows.ts";
 
 const NODES = 1e6;
@@ -14,17 +14,17 @@ const SAMPLED = 1e-3;
 const PRICE_PER_CORE = 25;
 
 /** The published figure of Keyrack in one row, in seconds. */
-function seconds(page: string, row: RowName): number {
-  const [, value, unit] = /^([\d.,]+) ?(ns|µs|ms)?$/.exec(publishedRow(page, row).ours) ?? [];
-  if (!value) throw new Error(`docs/performance.md has no time for ${row}`);
+function seconds(row: RowName): number {
+  const [, value, unit] = /^([\d.,]+) ?(ns|µs|ms)?$/.exec(publishedRow(row).ours) ?? [];
+  if (!value) throw new Error(`the published row ${row} has no time`);
   const scale = { ns: 1e-9, µs: 1e-6, ms: 1e-3 }[unit ?? "µs"] ?? 1;
   return Number(value.replaceAll(",", "")) * scale;
 }
 
 /** CPU time of the server for one node that learns of a change and acknowledges it, at the largest fleet measured. */
-function secondsPerWake(page: string): number {
+function secondsPerWake(): number {
   const [micros = ""] =
-    publishedFleet(page, "10,000")
+    publishedFleet("10,000")
       .find((cell) => cell.endsWith(" µs"))
       ?.split(" ") ?? [];
   return Number(micros.replaceAll(",", "")) * 1e-6;
@@ -34,15 +34,13 @@ const count = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString("en") : value >= 10 ? value.toFixed(0) : value.toFixed(1);
 
 export async function paper(): Promise<string> {
-  const performance = publishedPage("performance.md");
-  const cost = (row: RowName): number => seconds(performance, row);
   const rows: [what: string, rate: string, cores: number, where: string][] = [
-    ["verifications", "1e9 a second", VERIFICATIONS * cost("verify/floor-1e5"), "your own processes"],
-    ["unchanged polls", `one in ${POLL_S} s a node`, (NODES / POLL_S) * cost("parts/unchanged-poll"), "Keyrack"],
-    ["rate limits", `leases of ${count(LEASE)} units`, (VERIFICATIONS / LEASE) * cost("parts/check"), "Keyrack"],
-    ["telemetry", `${SAMPLED * 1e3} in 1,000 requests`, VERIFICATIONS * SAMPLED * cost("ingest/batch"), "Keyrack"],
+    ["verifications", "1e9 a second", VERIFICATIONS * seconds("verify/floor-1e5"), "your own processes"],
+    ["unchanged polls", `one in ${POLL_S} s a node`, (NODES / POLL_S) * seconds("parts/unchanged-poll"), "Keyrack"],
+    ["rate limits", `leases of ${count(LEASE)} units`, (VERIFICATIONS / LEASE) * seconds("parts/check"), "Keyrack"],
+    ["telemetry", `${SAMPLED * 1e3} in 1,000 requests`, VERIFICATIONS * SAMPLED * seconds("ingest/batch"), "Keyrack"],
   ];
-  const wake = NODES * secondsPerWake(publishedPage("scale.md"));
+  const wake = NODES * secondsPerWake();
   const lines = rows.map(
     ([what, rate, cores, where]) =>
       `| ${[what, rate, `${count(cores)} cores`, `$${count(cores * PRICE_PER_CORE)}`, where].join(" | ")} |`,

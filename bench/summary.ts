@@ -1,6 +1,6 @@
-// The table that docs/performance.md begins with: what readers ask first, from the rows that are published below it.
-// Nothing is measured here.
-import { publishedFleet, publishedPage, publishedRow } from "./published.ts";
+// The table that docs/performance.md begins with: what readers ask first, from the rows that are published. Nothing is
+// measured here.
+import { publishedFleet, publishedLines, publishedRow } from "./published.ts";
 import type { RowName } from "./rows.ts";
 
 const QUESTIONS: [question: string, row: RowName][] = [
@@ -20,20 +20,17 @@ const QUESTIONS: [question: string, row: RowName][] = [
 const FLEET = "1,000";
 
 export async function summary(): Promise<string> {
-  const performance = publishedPage("performance.md");
   const rows = QUESTIONS.map(([question, name]) => {
-    const { ours, peer, ratio, target, verdict } = publishedRow(performance, name);
+    const { ours, peer, ratio, target, verdict } = publishedRow(name);
     return [question, ours, peer, ratio, target, verdict, `\`${name}\``];
   });
-  const [, , delay = ""] = publishedFleet(publishedPage("scale.md"), FLEET);
+  const [, , delay = ""] = publishedFleet(FLEET);
   const fleet = [`a revocation reaches 99 % of ${FLEET} waiting nodes`, delay, "", "", "", ""];
   const lines = [...rows, [...fleet, "[scale.md](scale.md#propagation-time-by-number-of-nodes)"]];
-  const verdicts = [...performance.matchAll(/^\| `[\w-]+\/[\w-]+` .*\| (met|missed) \|$/gm)].map(
-    ([, verdict]) => verdict,
-  );
+  const verdicts = publishedLines().flatMap((line) => /^\| `[\w-]+\/[\w-]+` .*\| (met|missed) \|$/.exec(line)?.[1] ?? []);
   const met = verdicts.filter((verdict) => verdict === "met").length;
   return [
-    `${met} of the ${verdicts.length} rows below that have a target meet it.`,
+    `${met} of the ${verdicts.length} published rows that have a target meet it.`,
     "",
     "| Question | Keyrack | Peer or limit | Ratio | Target | | Row |",
     "|---|---|---|---|---|---|---|",
