@@ -218,10 +218,10 @@ describe.runIf(sshKeygen)("with ssh-keygen", () => {
     expect(() => readFileSync(f.at("SHA256SUMS.sig"))).toThrow("ENOENT");
   });
 
-  it("makes and lists a key with the command in CONTRIBUTING.md", () => {
+  it("makes and lists a key with the command in docs/releases.md", () => {
     using f = folder();
     mkdirSync(f.at(".ssh"));
-    const [command = ""] = /^ssh-keygen -t .*$/m.exec(readText("CONTRIBUTING.md")) ?? [];
+    const [command = ""] = /^ssh-keygen -t .*$/m.exec(readText("docs/releases.md")) ?? [];
     const env = { PATH: process.env.PATH ?? "", HOME: f.dir };
     const unattended = command.replace("ssh-keygen", 'ssh-keygen -q -N ""');
     expect(spawnSync("sh", ["-c", unattended], { cwd: f.dir, env })).toMatchObject({ status: 0 });
