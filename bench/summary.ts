@@ -27,7 +27,9 @@ export async function summary(): Promise<string> {
   const [, , delay = ""] = publishedFleet(FLEET);
   const fleet = [`a revocation reaches 99 % of ${FLEET} waiting nodes`, delay, "", "", "", ""];
   const lines = [...rows, [...fleet, "[scale.md](scale.md#propagation-time-by-number-of-nodes)"]];
-  const verdicts = publishedLines().flatMap((line) => /^\| `[\w-]+\/[\w-]+` .*\| (met|missed) \|$/.exec(line)?.[1] ?? []);
+  const verdicts = publishedLines().flatMap(
+    (line) => /^\| `[\w-]+\/[\w-]+` .*\| (met|missed) \|$/.exec(line)?.[1] ?? [],
+  );
   const met = verdicts.filter((verdict) => verdict === "met").length;
   return [
     `${met} of the ${verdicts.length} published rows that have a target meet it.`,

@@ -17,6 +17,7 @@ import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { DAY_MS, isFuture } from "../kernel/durations.ts";
+import { ExitError } from "../kernel/exit-error.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { codeOf } from "../platform/errors.ts";
@@ -26,11 +27,9 @@ import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/tx.ts";
 
 /** A backup or restore that cannot continue, for a reason that the operator can fix. */
-export class BackupRefused extends Error {
-  readonly exitCode: number;
+export class BackupRefused extends ExitError {
   constructor(message: string, exitCode = 1) {
-    super(message);
-    this.exitCode = exitCode;
+    super(message, exitCode);
   }
 }
 

@@ -110,10 +110,9 @@ const SURROUNDINGS = ["22023", "22P05"];
  */
 function isAboutBackup(error: unknown): boolean {
   if (error instanceof UnreadableDump) return true;
-  const { code = "", exitCode } = error as { code?: string; exitCode?: number };
-  return (
-    (error instanceof BackupRefused && exitCode === 4) || (CONTENT_ERROR.test(code) && !SURROUNDINGS.includes(code))
-  );
+  if (error instanceof BackupRefused && error.exitCode === 4) return true;
+  const { code = "" } = error as { code?: string };
+  return CONTENT_ERROR.test(code) && !SURROUNDINGS.includes(code);
 }
 
 /** Compares the restored database with the manifest, then opens it as this version would, migrations included. */

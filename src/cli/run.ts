@@ -3,7 +3,7 @@ import { Command, CommanderError } from "commander";
 import { redact } from "../platform/log.ts";
 import { VERSION } from "../platform/version.ts";
 import { addCommand, commandTable } from "./command-table.ts";
-import { escapeControls } from "./ui/output.ts";
+import { escapeControls, ExitError } from "./ui/output.ts";
 
 const CREDENTIAL_ARGUMENT =
   "A credential must not be an argument: process lists show those. Pass it on standard input.";
@@ -55,7 +55,7 @@ function extractDebug(argv: string[]): { args: string[]; debug: boolean } {
   return { args: [...own.filter((word) => word !== "--debug"), ...passedOn], debug: own.includes("--debug") };
 }
 
-/** Returns the exit code. An error of any layer may carry its own as `exitCode`. */
+/** Returns the exit code. */
 export async function runCommandLine(argv: string[]): Promise<number> {
   const { args, debug } = extractDebug(argv);
   try {
@@ -65,8 +65,8 @@ export async function runCommandLine(argv: string[]): Promise<number> {
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const { message, stack, exitCode } = error as Error & { exitCode?: unknown };
+    const { message, stack } = error as Error;
     process.stderr.write(errorLine(debug ? String(stack) : escapeControls(message.split("\n")[0] ?? "")));
-    return typeof exitCode === "number" ? exitCode : 1;
+    return error instanceof ExitError ? error.exitCode : 1;
   }
 }

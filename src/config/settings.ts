@@ -1,5 +1,6 @@
 // The settings table: name, parser, default and description of every setting, by group. The loader, docs/configure.md,
 // `keyrack config` and the flags of `keyrack serve` read it. To add a setting, add a line to its group.
+import { ExitError } from "../kernel/exit-error.ts";
 import type { Setting } from "./setting.ts";
 import { advancedSettings } from "./groups/advanced.ts";
 import { backupsSettings } from "./groups/backups.ts";
@@ -46,8 +47,12 @@ export const settingNamesByGroup = Object.entries(settingGroups).map(([title, gr
   names: Object.keys(group) as SettingName[],
 }));
 
-/** A setting that cannot be used. The message is one sentence; commands exit with 2. */
-export class BadSetting extends Error {}
+/** A setting that cannot be used. The message is one sentence. */
+export class BadSetting extends ExitError {
+  constructor(message: string) {
+    super(message, 2);
+  }
+}
 
 /** The environment variable of a setting. In keyrack.toml it is written as in the table. */
 export const envOf = (name: SettingName): string => `KEYRACK_${name.toUpperCase()}`;

@@ -8,15 +8,11 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import * as sea from "node:sea";
 import { workerData } from "node:worker_threads";
+import { ExitError } from "../kernel/exit-error.ts";
 import { codeOf } from "./errors.ts";
 import { writeFileAtomically } from "./fsync.ts";
 
 export type NativeName = "better-sqlite3" | "argon2";
-
-/** No folder can be used. The message is for the operator; commands exit with 2. */
-export class NativeUnavailable extends Error {
-  readonly exitCode = 2;
-}
 
 const OPEN_TO_OTHERS = 0o022;
 const STICKY = 0o1000;
@@ -69,8 +65,9 @@ function unpack(name: NativeName): { addon: unknown; path: string } {
       refusals.push(`${folder} (${reasonOf(error as NodeJS.ErrnoException)})`);
     }
   }
-  throw new NativeUnavailable(
+  throw new ExitError(
     `No folder to unpack native addons into: ${refusals.join(", ")}. Set KEYRACK_CACHE_DIR to a folder that is writable and not mounted noexec.`,
+    2,
   );
 }
 

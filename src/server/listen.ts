@@ -11,8 +11,8 @@ import { clientAddresses } from "../http/address.ts";
 import { createMetricsServer, type RequestMetrics } from "../http/metrics.ts";
 import { createHttpServer, type HttpOptions, type HttpServer } from "../http/server.ts";
 import { readCertificate } from "../http/tls.ts";
+import { ExitError } from "../kernel/exit-error.ts";
 import { listen, listenProblem } from "../platform/listen.ts";
-import { StartRefused } from "./start-refused.ts";
 
 type ApiOptions = Pick<HttpOptions, "checkOutput" | "metrics" | "overloadClock">;
 
@@ -72,7 +72,7 @@ async function listenOrRefuse({ log }: Services, server: Server, address: Addres
   try {
     await listen(server, address, onError);
   } catch (error) {
-    throw new StartRefused(...listenProblem(error, host, port, setting));
+    throw new ExitError(...listenProblem(error, host, port, setting));
   }
 }
 

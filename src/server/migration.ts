@@ -3,12 +3,12 @@
 import { backUpBeforeMigration, findWayBack } from "../backup/before-migration.ts";
 import type { Manifest } from "../backup/files.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
+import { ExitError } from "../kernel/exit-error.ts";
 import type { Log } from "../platform/log.ts";
 import { openReadOnly, openStore } from "../store/database.ts";
 import { SchemaRefused, SchemaTooNew, type MigrationPlan } from "../store/schema/migrate.ts";
 import type { Store, StoreOptions } from "../store/store.ts";
 import type { DatabaseTarget } from "../store/target.ts";
-import { StartRefused } from "./start-refused.ts";
 
 type Deployment = {
   settings: Settings;
@@ -82,7 +82,7 @@ async function backUp({ settings, log, now }: Deployment, file: string, to: numb
     return manifest;
   } catch (error) {
     const { message } = error as Error;
-    throw new StartRefused(
+    throw new ExitError(
       `The database was not migrated, because the backup before it failed: ${message.replace(/\.$/, "")}. Nothing was changed. Fix this, or set KEYRACK_BACKUP_BEFORE_MIGRATE=off.`,
       1,
     );

@@ -2,11 +2,10 @@
 // process and for I/O errors, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The
 // systemd unit restarts the server after 1 and 3, which may pass, and not after 2 and 70.
 import { dirname, resolve } from "node:path";
-import { BadSetting, type Settings } from "../config/settings.ts";
-import { NativeUnavailable } from "../platform/native-addons.ts";
-import { isConnectionLost, MaintenanceRunning } from "../store/postgres/connection-lost.ts";
-import { SchemaRefused } from "../store/schema/migrate.ts";
-import { DataDirInUse } from "../store/sqlite/lock.ts";
+import type { Settings } from "../config/settings.ts";
+import { ExitError } from "../kernel/exit-error.ts";
+import { isConnectionLost } from "../store/postgres/connection-lost.ts";
+import { ToolRefused } from "../store/postgres/tools.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 
 /** A failed sync, or damage that the file system reports. */
@@ -15,16 +14,8 @@ const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
 /** SQLITE_IOERR_SHMSIZE: the -shm file could not be extended. */
 const DISK_FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|53100)$/;
 
-export class StartRefused extends Error {
-  readonly exitCode: number;
-  constructor(message: string, exitCode: number) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
-
-export function databaseDamaged(finding: string): StartRefused {
-  return new StartRefused(
+export function databaseDamaged(finding: string): ExitError {
+  return new ExitError(
     `The database is damaged (${finding}). Restore a backup with keyrack restore --force, or start with --force-read-only to read what is left.`,
     70,
   );
@@ -45,31 +36,29 @@ function cannotOpen(message: string, place: string): string {
 
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown, place: string): unknown {
-  if (error instanceof StartRefused) return error;
-  if (error instanceof DataDirInUse || error instanceof MaintenanceRunning) return new StartRefused(error.message, 1);
-  if (error instanceof BadSetting || error instanceof SchemaRefused) return new StartRefused(error.message, 2);
-  if (error instanceof NativeUnavailable) return new StartRefused(error.message, error.exitCode);
+  // Those of psql have the SQLSTATE that it reported.
+  if (error instanceof ExitError && !(error instanceof ToolRefused)) return error;
   const { code = "", message = "", path } = error as { code?: string; message?: string; path?: string };
   if (DISK_FULL.test(code)) {
     const disk = code === "53100" ? "PostgreSQL's disk" : `The disk of ${path ?? place}`;
-    return new StartRefused(`${disk} is full. Free up space on it, then try again.`, 1);
+    return new ExitError(`${disk} is full. Free up space on it, then try again.`, 1);
   }
-  if (code === "EACCES") return new StartRefused(`Permission denied: ${message}`, 2);
+  if (code === "EACCES") return new ExitError(`Permission denied: ${message}`, 2);
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) return databaseDamaged(message);
   if (code.startsWith("SQLITE_IOERR"))
-    return new StartRefused(
+    return new ExitError(
       `The database cannot be read or written: ${message}. Check the disk.`,
       STORAGE_FAILED.test(code) ? 70 : 1,
     );
-  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) return new StartRefused(cannotOpen(message, place), 2);
-  if (/^SQLite |^PostgreSQL /.test(message)) return new StartRefused(message, 2);
+  if (/^SQLITE_(CANTOPEN|READONLY|PERM|AUTH)/.test(code)) return new ExitError(cannotOpen(message, place), 2);
+  if (/^SQLite |^PostgreSQL /.test(message)) return new ExitError(message, 2);
   if (code === "55P03")
-    return new StartRefused(
+    return new ExitError(
       "The migration could not lock a table that another session, such as a backup, is using. Nothing was changed; try again.",
       3,
     );
-  if (isConnectionLost(error)) return new StartRefused(`The database cannot be reached: ${message || code}`, 3);
+  if (isConnectionLost(error)) return new ExitError(`The database cannot be reached: ${message || code}`, 3);
   if (code === "3D000" || code.startsWith("28"))
-    return new StartRefused(`The database refused the connection: ${message}`, 3);
+    return new ExitError(`The database refused the connection: ${message}`, 3);
   return error;
 }

@@ -8,7 +8,7 @@ import { send } from "../../harness/processes/send.ts";
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Settings } from "../../src/config/settings.ts";
-import { StartRefused } from "../../src/server/start-refused.ts";
+import { ExitError } from "../../src/kernel/exit-error.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { rotateMasterKey } from "../../src/server/offline.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
@@ -97,7 +97,7 @@ for (const backend of backends) {
       const before = key();
       await rotateMasterKey(settings, silentLog);
       writeFileSync(join(dir, "master.key"), before);
-      await expect(startInstance({ settings, log: silentLog })).rejects.toThrow(StartRefused);
+      await expect(startInstance({ settings, log: silentLog })).rejects.toThrow(ExitError);
     });
 
     it("is completed by the next start if it was interrupted after the commit", async () => {

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { requireConsistent } from "../../config/consistency.ts";
 import { envOf, settingNamesByGroup, settingsTable, type SettingName } from "../../config/settings.ts";
-import { readSettings, usageErrors } from "../settings.ts";
+import { readSettings } from "../settings.ts";
 import { examples, outputFlags, print, table, type Examples, type OutputOptions } from "../ui/output.ts";
 
 type Options = OutputOptions & { config?: string };
@@ -58,7 +58,7 @@ function show(options: Options): void {
 
 function check(options: Options): void {
   const { settings, warnings } = readSettings(options);
-  usageErrors(() => requireConsistent(settings));
+  requireConsistent(settings);
   if (options.json) return print(JSON.stringify({ ok: true, warnings }));
   if (options.quiet) return;
   for (const warning of warnings) print(`warning: ${warning}`);

@@ -1,17 +1,10 @@
-// Output shared by all commands: exit codes, --json and --quiet, tables. Must stay free of run-time imports, because
-// every command loads it.
+// Output shared by all commands: errors, --json and --quiet, tables. Must import little, because every command loads it.
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { codeOf } from "../../platform/errors.ts";
 
-/** Exit codes: 0 done, 1 refused, 2 wrong usage or settings, 3 unreachable, 4 a verification failed, 70 storage. */
-export class ExitError extends Error {
-  readonly exitCode: number;
-  constructor(message: string, exitCode: number) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
+export { ExitError };
 
 export function fileError(action: "read" | "write", file: string, error: unknown): ExitError {
   return new ExitError(`Cannot ${action} ${file}: ${codeOf(error)}.`, 2);

@@ -1,14 +1,7 @@
 // The client side of keyrack.sock, used by CLI commands.
 import { connect } from "node:net";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { readLines, socketPath, writeLine, type Reply } from "./protocol.ts";
-
-class OperatorRefused extends Error {
-  readonly exitCode: number;
-  constructor(message: string, exitCode: number) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
 
 /** Runs an operator command in the instance that uses this data dir. Undefined when none is running. */
 export function callInstance(
@@ -32,7 +25,7 @@ export function callInstance(
         const reply = JSON.parse(line) as Reply;
         if (reply.progress !== undefined) return onProgress(reply.progress);
         socket.end();
-        if (reply.error) reject(new OperatorRefused(reply.error.message, reply.error.exit_code));
+        if (reply.error) reject(new ExitError(reply.error.message, reply.error.exit_code));
         else resolve({ value: reply.value });
       },
       Infinity, // trusted: a long list is one long line
@@ -41,9 +34,9 @@ export function callInstance(
       const notRunning = !connected && ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
       if (notRunning) resolve(undefined);
       else if (error.code === "EACCES")
-        reject(new OperatorRefused(`${path} belongs to another user: run this as the one that runs the server.`, 1));
-      else reject(new OperatorRefused(`The connection to the instance was lost: ${error.code ?? error.message}.`, 3));
+        reject(new ExitError(`${path} belongs to another user: run this as the one that runs the server.`, 1));
+      else reject(new ExitError(`The connection to the instance was lost: ${error.code ?? error.message}.`, 3));
     });
-    socket.on("close", () => reject(new OperatorRefused("The instance stopped before it responded.", 3)));
+    socket.on("close", () => reject(new ExitError("The instance stopped before it responded.", 3)));
   });
 }

@@ -3,6 +3,7 @@ import { chmodSync, rmSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
 import type { Services } from "../../domain/core/context.ts";
 import { Failure } from "../../kernel/errors.ts";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { listen } from "../../platform/listen.ts";
 import { operatorCommands, type OperatorCommand } from "../operator-commands.ts";
 import { readLines, socketPath, writeLine, type Request } from "./protocol.ts";
@@ -80,8 +81,8 @@ async function respond(services: Services, socket: Socket, line: string): Promis
     const value = await command(services, request.args ?? {}, (progress) => writeLine(socket, { id, progress }));
     writeLine(socket, { id, value: value ?? null });
   } catch (error) {
-    const { message, exitCode } = error as { message: string; exitCode?: number };
+    const { message } = error as Error;
     if (!(error instanceof Failure)) services.log.error("operator command failed", { error: message });
-    writeLine(socket, { id, error: { message, exit_code: exitCode ?? 1 } });
+    writeLine(socket, { id, error: { message, exit_code: error instanceof ExitError ? error.exitCode : 1 } });
   }
 }

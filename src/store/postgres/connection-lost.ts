@@ -1,8 +1,12 @@
 // Recognises a lost PostgreSQL connection by its error. A file of its own so that callers need not load pg.
+import { ExitError } from "../../kernel/exit-error.ts";
 
 /** A command needs the database alone (maintenance.ts): until it has ended, it counts as out of reach. */
-export class MaintenanceRunning extends Error {
+export class MaintenanceRunning extends ExitError {
   readonly code = "08004"; // the server rejected the connection
+  constructor(message: string) {
+    super(message, 1);
+  }
 }
 
 /** Counts as out of reach too: its data are older than what other processes have read and acknowledged. */

@@ -3,12 +3,15 @@
 import { randomBytes } from "node:crypto";
 import type { Client } from "pg";
 import { HOUR_MS } from "../../kernel/durations.ts";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { RESTORE_TEST_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
 
 /** There is no scratch database. Says nothing about the backup. */
-export class ScratchUnavailable extends Error {
-  readonly exitCode = 1;
+export class ScratchUnavailable extends ExitError {
+  constructor(message: string) {
+    super(message, 1);
+  }
 }
 
 const PREFIX = "keyrack_restore_test_";

@@ -2,6 +2,7 @@
 // read the arguments of a process, so the password goes through the environment.
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
@@ -10,10 +11,12 @@ import { withoutPassword } from "../target.ts";
 import { BACKUP_LOCK } from "./advisory-locks.ts";
 
 /** A client program is missing, too old or failed. The message says what to do. */
-export class ToolRefused extends Error {
-  readonly exitCode = 1;
+export class ToolRefused extends ExitError {
   /** The SQLSTATE that psql reported, if any. */
   code?: string;
+  constructor(message: string) {
+    super(message, 1);
+  }
 }
 
 /** pg_restore read the dump and rejected it. */

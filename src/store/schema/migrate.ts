@@ -3,6 +3,7 @@
 // concurrently` is the exception: PostgreSQL builds such an index after the transaction, while other processes write.
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { listFiles, readText } from "../../platform/packaged-files.ts";
 import type { Driver } from "../engine/driver.ts";
 import type { Dialect } from "../engine/tx.ts";
@@ -19,7 +20,11 @@ export type Migration = { version: number; name: string; checksum: string; sql: 
 const COUNTED_CELLS = /^insert into idempotency_cells [^;]+;$/gm;
 
 /** This build must not use the database. The message says what to do. */
-export class SchemaRefused extends Error {}
+export class SchemaRefused extends ExitError {
+  constructor(message: string) {
+    super(message, 2);
+  }
+}
 
 /** The database was migrated by a newer version of Keyrack. */
 export class SchemaTooNew extends SchemaRefused {

@@ -2,6 +2,7 @@
 // Node has no flock; SQLite's lock is the kernel's, so it is released however the process dies.
 import { statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { codeOf } from "../../platform/errors.ts";
 import { connectSqlite } from "./open.ts";
 
@@ -10,7 +11,11 @@ export const DEFAULT_FILE = "keyrack.db";
 /** Created by the first process that uses a data dir with SQLite. */
 export const LOCK_FILE = "keyrack.lock";
 
-export class DataDirInUse extends Error {}
+export class DataDirInUse extends ExitError {
+  constructor(message: string) {
+    super(message, 1);
+  }
+}
 
 export type DataDirLock = { release(): void };
 

@@ -2,7 +2,7 @@
 import { Redis } from "ioredis";
 import { createHash } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { StartRefused } from "../../../src/server/start-refused.ts";
+import { ExitError } from "../../../src/kernel/exit-error.ts";
 import { postgresUrl } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { hasRedis, startDurableRedis, startRedis } from "../../../harness/databases/redis.ts";
@@ -88,9 +88,9 @@ describe.runIf(hasRedis())("idempotency in Redis", () => {
       const flags = { redis_url: redis.url, idempotency_store: "redis" };
       try {
         const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
-        expect(refused).toBeInstanceOf(StartRefused);
-        expect((refused as StartRefused).exitCode).toBe(2);
-        expect((refused as StartRefused).message).toContain(said);
+        expect(refused).toBeInstanceOf(ExitError);
+        expect((refused as ExitError).exitCode).toBe(2);
+        expect((refused as ExitError).message).toContain(said);
         await using instance = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
         expect((await claimOf(await instance.workspace(), "forced")).body.state).toBe("execute");
       } finally {
@@ -109,7 +109,7 @@ describe.runIf(hasRedis())("idempotency in Redis", () => {
     try {
       await until(async () => (await client.info("replication")).includes("connected_slaves:1"));
       const refused = await testInstance("sqlite", { flags }).catch((error: unknown) => error);
-      expect((refused as StartRefused).message).toContain("replicas");
+      expect((refused as ExitError).message).toContain("replicas");
       await using instance = await testInstance("sqlite", { flags: { ...flags, idempotency_store: "redis-forced" } });
       expect((await claimOf(await instance.workspace(), "forced")).body.state).toBe("execute");
     } finally {
@@ -123,7 +123,7 @@ describe.runIf(hasRedis())("idempotency in Redis", () => {
     const refused = await testInstance("sqlite", { flags: { idempotency_store: "redis" } }).catch(
       (error: unknown) => error,
     );
-    expect((refused as StartRefused).message).toContain("KEYRACK_REDIS_URL");
+    expect((refused as ExitError).message).toContain("KEYRACK_REDIS_URL");
   });
 
   it("starts while Redis is down, refuses claims, and accepts them once it is up", async () => {

@@ -13,7 +13,6 @@ import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import type { Checkpoints, ChainVerdict } from "./verify-rows.ts";
 import { operatorSettings, type OperatorOptions } from "../../operator.ts";
-import { usageErrors } from "../../settings.ts";
 import { ExitError } from "../../ui/output.ts";
 import { sha256Bytes } from "../../../platform/crypto.ts";
 
@@ -26,11 +25,10 @@ export async function databaseOf(settings: Settings): Promise<DatabaseTarget> {
   const dir = resolve(settings.data_dir);
   preferNativeFolders([settings.cache_dir, dir]);
   const target = databaseTarget(settings, dir);
-  if (target.kind === "sqlite")
-    usageErrors(() => {
-      requireDatabase(target.file);
-      requireDatabaseFile(dir, target.file);
-    });
+  if (target.kind === "sqlite") {
+    requireDatabase(target.file);
+    requireDatabaseFile(dir, target.file);
+  }
   return target;
 }
 
@@ -42,8 +40,8 @@ export async function withOfflineSource<T>(target: DatabaseTarget, work: (source
   try {
     source = await openSource(target);
   } catch (error) {
-    const refused = toStartRefused(error, place) as { message: string; exitCode?: number };
-    throw new ExitError(refused.message, refused.exitCode ?? 3);
+    const refused = toStartRefused(error, place);
+    throw refused instanceof ExitError ? refused : new ExitError((error as Error).message, 3);
   }
   try {
     return await work(source);
