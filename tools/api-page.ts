@@ -15,7 +15,7 @@ type Operation = {
   requestBody?: { content: { "application/json": { schema: FieldSchema } } };
 };
 
-const { paths } = openApiDocument(endpoints) as { paths: Record<string, Record<string, Operation>> };
+const { paths } = (await openApiDocument(endpoints)) as { paths: Record<string, Record<string, Operation>> };
 
 function operationOf({ path, method }: Endpoint): Operation {
   const operation = paths[path]?.[method.toLowerCase()];

@@ -45,5 +45,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   writeFileSync(at("docs/isolation.md"), withSharesTable(readFileSync(at("docs/isolation.md"), "utf8")));
   writeFileSync(at("src/cli/api/commands.gen.json"), commandsFile(endpoints));
   writeFileSync(at("test/golden/help.txt"), await helpPage());
-  writeFileSync(at("test/golden/openapi.json"), `${JSON.stringify(openApiDocument(endpoints), null, 2)}\n`);
+  writeFileSync(at("test/golden/openapi.json"), `${JSON.stringify(await openApiDocument(endpoints), null, 2)}\n`);
 }

@@ -233,27 +233,15 @@ function operation(endpoint: Endpoint): Json {
   };
 }
 
-export function openApiDocument(endpoints: readonly Endpoint[]): Json {
-  return documentOf(new Map(endpoints.map((endpoint) => [endpoint, operation(endpoint)])));
-}
-
-/** The same document. Yields to the event loop after each operation: all of them together would block it. */
-export async function openApiDocumentYielding(endpoints: readonly Endpoint[]): Promise<Json> {
-  const operations = new Map<Endpoint, Json>();
-  for (const endpoint of endpoints) {
-    operations.set(endpoint, operation(endpoint));
-    await yieldToEventLoop();
-  }
-  return documentOf(operations);
-}
-
-function documentOf(operations: ReadonlyMap<Endpoint, Json>): Json {
-  const paths: Record<string, Json> = {};
+/** Yields to the event loop after each operation: all of them together would block it. */
+export async function openApiDocument(endpoints: readonly Endpoint[]): Promise<Json> {
+  const paths: Record<string, Json> = Object.fromEntries(endpoints.map(({ path }) => [path, {}]));
   // Sorted by method only: the paths keep the order in which they were declared.
   const rank = ({ method }: Endpoint): number => METHODS.indexOf(method);
-  for (const { path } of operations.keys()) paths[path] = {};
-  for (const [endpoint, described] of [...operations].toSorted(([a], [b]) => rank(a) - rank(b)))
-    (paths[endpoint.path] ??= {})[endpoint.method.toLowerCase()] = described;
+  for (const endpoint of endpoints.toSorted((a, b) => rank(a) - rank(b))) {
+    (paths[endpoint.path] ??= {})[endpoint.method.toLowerCase()] = operation(endpoint);
+    await yieldToEventLoop();
+  }
   const bearer = (bearerFormat: string): Json => ({ type: "http", scheme: "bearer", bearerFormat });
   return {
     openapi: "3.1.2",

@@ -13,6 +13,6 @@ export function addTo(program: Command): void {
         import("../../http/openapi.ts"),
         import("../../api/index.ts"),
       ]);
-      print(JSON.stringify(openApiDocument(endpoints), null, options.quiet ? 0 : 2));
+      print(JSON.stringify(await openApiDocument(endpoints), null, options.quiet ? 0 : 2));
     });
 }
