@@ -15,8 +15,8 @@ import { internalsOf } from "./sdk/internals.ts";
 
 /** In the reports of its verifier: the fleet view shows which nodes are gateways. */
 export const GATEWAY_NAME = "keyrack-gateway";
-export const GATEWAY_MODES = ["forward", "nginx"] as const;
-export type GatewayMode = (typeof GATEWAY_MODES)[number];
+
+export type GatewayMode = "forward" | "nginx";
 export type GatewayOptions = {
   keyrack: Keyrack;
   mode: GatewayMode;

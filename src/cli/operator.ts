@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import type { Settings } from "../config/settings.ts";
 import type { Services } from "../domain/core/context.ts";
 import type { Args, OperatorCommand, OperatorCommandName, Result } from "../server/operator-commands.ts";
+import { createLog } from "../platform/log.ts";
 import { describeTarget } from "../store/target.ts";
 import { readSettings } from "./settings.ts";
 import { ExitError, examples, outputFlags, type Examples, type OutputOptions } from "./ui/output.ts";
@@ -76,10 +77,7 @@ export async function refuseOtherPlaces(options: OperatorOptions, settings: Sett
 
 /** Opens the instance's database for `work` and closes it again. Fails while a server runs on it. */
 async function withServices<T>(options: OperatorOptions, work: (services: Services) => Promise<T>): Promise<T> {
-  const [{ openOffline }, { createLog }] = await Promise.all([
-    import("../server/offline.ts"),
-    import("../platform/log.ts"),
-  ]);
+  const { openOffline } = await import("../server/offline.ts");
   const log = createLog({ level: "error", write: () => {} }); // the command reports its error itself
   const offline = await openOffline({
     settings: operatorSettings(options),

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { CopiedDatabase } from "../../backup/database-copy.ts";
 import { database, type DatabaseSetting } from "../../config/parsers.ts";
+import { createLog } from "../../platform/log.ts";
 import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
 import { ExitError, plural, printResult, table } from "../ui/output.ts";
 import { withProgress } from "../ui/progress.ts";
@@ -88,10 +89,7 @@ function copyReport({ from, to, dry_run, tables, rows, chains, audit_rows, took_
 }
 
 async function migrate(options: OperatorOptions): Promise<void> {
-  const [{ openOffline }, { createLog }] = await Promise.all([
-    import("../../server/offline.ts"),
-    import("../../platform/log.ts"),
-  ]);
+  const { openOffline } = await import("../../server/offline.ts");
   const log = createLog({ level: "warn", pretty: process.stderr.isTTY });
   const offline = await openOffline({
     settings: operatorSettings(options),

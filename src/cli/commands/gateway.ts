@@ -1,39 +1,28 @@
 // `keyrack gateway`: a node that a reverse proxy asks, for APIs that are not written for Node.
 import { setTimeout } from "node:timers/promises";
-import type { Command } from "commander";
+import { Option, type Command } from "commander";
 import { HOUR_MS } from "../../kernel/durations.ts";
-import { alternatives } from "../../kernel/text/alternatives.ts";
 import type { GatewayMode } from "../../gateway.ts";
 import { listenProblem } from "../../platform/listen.ts";
-import type { Level } from "../../platform/log.ts";
+import { createLog, type Level } from "../../platform/log.ts";
 import { atMostEvery } from "../../platform/timing.ts";
 import type { LimitsMode } from "../../sdk/protect-options.ts";
 import type { KeyrackOptions } from "../../sdk/options.ts";
-import { requireBearer, resolveTarget } from "../api/target.ts";
+import { requireBearer, resolveTarget, type TargetOptions } from "../api/target.ts";
 import { keepRunningOnOutputError } from "../output-errors.ts";
 import { ENDING_SIGNALS } from "../signals.ts";
 import { ExitError, examples, print, type OutputOptions } from "../ui/output.ts";
 
-type Options = OutputOptions & {
-  url?: string;
-  secretKey?: string;
-  profile?: string;
-  projectId?: string;
-  mode: string;
-  host: string;
-  port: string;
-  env?: string;
-  limits: string;
-  failMode: string;
-  quotaFailMode: string;
-  cacheFile?: string;
-  staleMs?: string;
-  maxStaleMs?: string;
-  sampleRate?: string;
-  trustedProxies?: string;
-  keyPrefixes?: string;
-  clientInfo: boolean;
-};
+/** Flags with the names of the library's options are passed to it. */
+type Options = OutputOptions &
+  Pick<TargetOptions, "url" | "secretKey" | "profile"> &
+  Omit<KeyrackOptions<undefined>, "url" | "secretKey" | "projectId"> & {
+    projectId?: string;
+    mode: GatewayMode;
+    host: string;
+    port: number;
+    limits: LimitsMode;
+  };
 
 const PORT = 4748;
 /** How long to wait for the first policy before reporting ready. Requests are answered during the wait. */
@@ -47,21 +36,35 @@ export function addTo(program: Command): void {
     .option("--url <url>", "server URL (KEYRACK_URL)")
     .option("--secret-key <key>", "secret key to use; KEYRACK_SECRET_KEY keeps it out of process lists")
     .option("--profile <name>", "profile to use (KEYRACK_PROFILE)")
-    .option("--mode <mode>", "forward, or nginx: send 400, 429 and 503 as 403 with x-keyrack-status", "forward")
+    .addOption(
+      choice("--mode <mode>", "nginx sends 400, 429 and 503 as 403 with x-keyrack-status", ["forward", "nginx"]),
+    )
     .option("--host <address>", "address to listen on", "127.0.0.1")
-    .option("--port <number>", "port to listen on; 0 for any free port", String(PORT))
-    .option("--env <env>", "accept only keys of this environment: live or test")
-    .option("--limits <how>", "rate limits and quotas: check, lease, or off to charge neither", "check")
-    .option("--quota-fail-mode <mode>", "while quotas cannot be charged: open (charge later) or closed (503)", "open")
-    .option("--fail-mode <mode>", "without a policy: closed (503) or open (admit unverified)", "closed")
+    .option("--port <number>", "port to listen on; 0 for any free port", wholeNumber("--port"), PORT)
+    .addOption(new Option("--env <env>", "accept only keys of this environment").choices(["live", "test"]))
+    .addOption(choice("--limits <how>", "rate limits and quotas; off charges neither", ["check", "lease", "off"]))
+    .addOption(
+      choice("--quota-fail-mode <mode>", "while quotas cannot be charged: open charges later, closed responds 503", [
+        "open",
+        "closed",
+      ]),
+    )
+    .addOption(
+      choice("--fail-mode <mode>", "without a policy: closed responds 503, open admits unverified", ["closed", "open"]),
+    )
     .option("--cache-file <file>", "save the last policy here, to start while the server is down")
-    .option("--stale-ms <ms>", "report a policy older than this as degraded")
-    .option("--max-stale-ms <ms>", "discard a policy older than this")
-    .option("--sample-rate <share>", "share of requests to report, 0.0001 to 1")
-    .option("--key-prefixes <list>", "prefixes of your keys, for the time before the first policy (comma separated)")
+    .option("--stale-ms <ms>", "report a policy older than this as degraded", wholeNumber("--stale-ms"))
+    .option("--max-stale-ms <ms>", "discard a policy older than this", wholeNumber("--max-stale-ms"))
+    .option("--sample-rate <share>", "share of requests to report, 0.0001 to 1", Number)
+    .option(
+      "--key-prefixes <list>",
+      "prefixes of your keys, for the time before the first policy (comma separated)",
+      splitList,
+    )
     .option(
       "--trusted-proxies <list>",
       "addresses or networks of your proxies, or unix, whose X-Forwarded-For names the client (comma separated)",
+      splitList,
     )
     .option("--no-client-info", "report neither the network nor the user agent that a key is used from")
     .option("--json", "print one JSON line when ready")
@@ -77,14 +80,11 @@ export function addTo(program: Command): void {
 }
 
 async function gateway(options: Options): Promise<void> {
-  const [{ startGateway, GATEWAY_MODES, GATEWAY_NAME }, { createKeyrackWith }, { createLog }] = await Promise.all([
+  const [{ startGateway, GATEWAY_NAME }, { createKeyrackWith }] = await Promise.all([
     import("../../gateway.ts"),
     import("../../sdk/keyrack.ts"),
-    import("../../platform/log.ts"),
   ]);
-  const mode = oneOf<GatewayMode>("--mode", options.mode, GATEWAY_MODES);
-  const limits = oneOf<LimitsMode>("--limits", options.limits, ["check", "lease", "off"]);
-  const port = wholeNumber("--port", options.port);
+  const { mode, limits, host, port } = options;
   if (port > 65_535) throw new ExitError("--port must be a whole number from 0 to 65535.", 2);
   const log = createLog({ level: parseLevel(process.env.KEYRACK_LOG_LEVEL), pretty: process.stderr.isTTY });
   const keyrack = asUsageError(() =>
@@ -98,7 +98,6 @@ async function gateway(options: Options): Promise<void> {
     ),
   );
   const stopped = firstSignal();
-  const { host } = options;
   // A client may be able to append an empty scope: it must neither fill the log nor hide a later mistake for ever.
   const onInvalidScopes = atMostEvery(HOUR_MS, (problem: string) =>
     log.error("requests have invalid scopes: check the proxy's configuration", { problem }),
@@ -139,23 +138,15 @@ function verifierOptions(options: Options): KeyrackOptions<undefined> {
   const { url, bearer } = requireBearer(resolveTarget(options));
   const projectId = options.projectId ?? process.env.KEYRACK_PROJECT_ID;
   if (!projectId) throw new ExitError("No project given. Set --project-id or KEYRACK_PROJECT_ID.", 2);
-  const { env, failMode, quotaFailMode, cacheFile, staleMs, maxStaleMs, sampleRate } = options;
-  const { trustedProxies, keyPrefixes, clientInfo } = options;
-  return {
-    url,
-    secretKey: bearer ?? "",
-    projectId,
-    clientInfo,
-    failMode: oneOf("--fail-mode", failMode, ["closed", "open"] as const),
-    quotaFailMode: oneOf("--quota-fail-mode", quotaFailMode, ["closed", "open"] as const),
-    ...(env !== undefined && { env: oneOf("--env", env, ["live", "test"] as const) }),
-    ...(cacheFile && { cacheFile }),
-    ...(staleMs !== undefined && { staleMs: wholeNumber("--stale-ms", staleMs) }),
-    ...(maxStaleMs !== undefined && { maxStaleMs: wholeNumber("--max-stale-ms", maxStaleMs) }),
-    ...(sampleRate !== undefined && { sampleRate: Number(sampleRate) }),
-    ...(trustedProxies !== undefined && { trustedProxies: splitList(trustedProxies) }),
-    ...(keyPrefixes !== undefined && { keyPrefixes: splitList(keyPrefixes) }),
-  };
+  const { env, failMode, quotaFailMode, staleMs, maxStaleMs, sampleRate, trustedProxies, keyPrefixes } = options;
+  const given = { env, failMode, quotaFailMode, staleMs, maxStaleMs, sampleRate, trustedProxies, keyPrefixes };
+  const { cacheFile, clientInfo } = options;
+  return { ...given, url, secretKey: bearer ?? "", projectId, clientInfo, cacheFile: cacheFile || undefined };
+}
+
+/** A flag of which the first choice is the default. */
+function choice(flags: string, description: string, choices: readonly string[]): Option {
+  return new Option(flags, description).choices(choices).default(choices[0]);
 }
 
 function splitList(text: string): string[] {
@@ -173,16 +164,13 @@ function asUsageError<T>(work: () => T): T {
   }
 }
 
-function oneOf<T extends string>(flag: string, value: string, choices: readonly T[]): T {
-  const found = choices.find((choice) => choice === value);
-  if (!found) throw new ExitError(`${flag} must be ${alternatives(choices)}.`, 2);
-  return found;
-}
-
-function wholeNumber(flag: string, text: string): number {
-  if (!/^\d{1,12}$/.test(text)) throw new ExitError(`${flag} must be a whole number.`, 2);
-  return Number(text);
-}
+/** A parser of a flag's value. */
+const wholeNumber =
+  (flag: string) =>
+  (text: string): number => {
+    if (!/^\d{1,12}$/.test(text)) throw new ExitError(`${flag} must be a whole number.`, 2);
+    return Number(text);
+  };
 
 function parseLevel(text: string | undefined): Level {
   return (["debug", "info", "warn", "error"] as const).find((level) => level === text) ?? "info";

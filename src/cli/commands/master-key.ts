@@ -1,6 +1,7 @@
 // `keyrack master-key rotate`. Refused while a server runs.
 import { resolve } from "node:path";
 import type { Command } from "commander";
+import { createLog } from "../../platform/log.ts";
 import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../operator.ts";
 import { plural, printResult } from "../ui/output.ts";
 
@@ -17,10 +18,7 @@ export function addTo(program: Command): void {
 async function rotate(options: OperatorOptions): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "rotate its master key");
-  const [{ rotateMasterKey }, { createLog }] = await Promise.all([
-    import("../../server/offline.ts"),
-    import("../../platform/log.ts"),
-  ]);
+  const { rotateMasterKey } = await import("../../server/offline.ts");
   const log = createLog({ level: "error", pretty: process.stderr.isTTY });
   const rotated = await rotateMasterKey(settings, log, options.allowNetworkFs === true);
   const { signing_keys, outbox, idempotency_records } = rotated.resealed;

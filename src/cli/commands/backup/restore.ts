@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import type { Restored } from "../../../backup/restore.ts";
+import { createLog } from "../../../platform/log.ts";
 import { operatorFlags, operatorSettings, refuseWhileRunning, type OperatorOptions } from "../../operator.ts";
 import { plural, printResult } from "../../ui/output.ts";
 import { withProgress } from "../../ui/progress.ts";
@@ -27,10 +28,7 @@ export function addTo(program: Command): void {
 async function restore(id: string | undefined, options: Options): Promise<void> {
   const settings = operatorSettings(options);
   await refuseWhileRunning(resolve(settings.data_dir), "restore");
-  const [{ restoreOffline }, { createLog }] = await Promise.all([
-    import("../../../server/offline.ts"),
-    import("../../../platform/log.ts"),
-  ]);
+  const { restoreOffline } = await import("../../../server/offline.ts");
   const restored = await withProgress((onProgress) =>
     restoreOffline({
       settings,

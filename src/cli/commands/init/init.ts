@@ -6,6 +6,7 @@ import type { SettingTexts } from "../../../config/load.ts";
 import { serverUrl } from "../../../config/server-url.ts";
 import { settingsTable, type Settings } from "../../../config/settings.ts";
 import { createFileDurably, writeFileAtomically } from "../../../platform/fsync.ts";
+import { silentLog } from "../../../platform/log.ts";
 import { readSettings } from "../../settings.ts";
 import { shellQuote } from "../../ui/command-name.ts";
 import { ExitError, examples, fileError, isTerminal, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
@@ -145,9 +146,8 @@ function writeConfig(file: string, text: string, force: boolean): void {
 
 /** Starts the instance for one request, because no server is running yet. Returns the workspace's secret key. */
 async function createWorkspace(settings: Settings, workspace: { name: string; slug: string }): Promise<string> {
-  const [{ startInstance }, { silentLog }, { fetchJson }] = await Promise.all([
+  const [{ startInstance }, { fetchJson }] = await Promise.all([
     import("../../../server/start.ts"),
-    import("../../../platform/log.ts"),
     import("../../api/request.ts"),
   ]);
   const app = await startInstance({ settings: { ...settings, host: "127.0.0.1", port: 0 }, log: silentLog });

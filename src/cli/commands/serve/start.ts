@@ -5,6 +5,7 @@ import { join } from "node:path";
 import type { Loaded } from "../../../config/load.ts";
 import { envOf, settingNames } from "../../../config/settings.ts";
 import type { Clock } from "../../../domain/core/clock.ts";
+import { createLog } from "../../../platform/log.ts";
 import type { Demo } from "../../../server/demo/demo.ts";
 import type { Seed } from "../../../server/seed.ts";
 import type { RunningInstance } from "../../../server/start.ts";
@@ -30,10 +31,7 @@ export async function start(
   options: StartOptions,
   clock?: Clock,
 ): Promise<RunningInstance> {
-  const [{ startInstance }, { createLog }] = await Promise.all([
-    import("../../../server/start.ts"),
-    import("../../../platform/log.ts"),
-  ]);
+  const { startInstance } = await import("../../../server/start.ts");
   const log = createLog({ level: settings.log_level, pretty: process.stderr.isTTY });
   for (const warning of warnings) log.warn(warning);
   const { allowNetworkFs, forceReadOnly, ephemeral } = options;
