@@ -16,36 +16,6 @@ export type BulkBody = {
   limit?: number;
 };
 
-export const FILTERS: Record<string, { name: string; option: () => Option }> = {
-  ids: { name: "ids", option: () => new Option("--ids <id>", "only this key; repeatable").argParser(collectValues) },
-  projectId: { name: "project_id", option: () => new Option("--project-id <id>", "only keys of this project") },
-  tenantId: {
-    name: "tenant_id",
-    option: () => new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collectValues),
-  },
-  env: { name: "env", option: () => new Option("--env <env>", "only this environment").choices(["live", "test"]) },
-  scope: { name: "scope", option: () => new Option("--scope <scope>", "only keys with this scope") },
-  prefix: { name: "prefix", option: () => new Option("--prefix <prefix>", "only keys created with this prefix") },
-  state: {
-    name: "state",
-    option: () => new Option("--state <state>", "only keys in this state").choices(BULK_STATES),
-  },
-  createdBefore: {
-    name: "created_before",
-    option: () => new Option("--created-before <time>", "only keys created before this time, ISO 8601"),
-  },
-  createdAfter: {
-    name: "created_after",
-    option: () => new Option("--created-after <time>", "only keys created after this time, ISO 8601"),
-  },
-  unusedSince: {
-    name: "unused_since",
-    option: () =>
-      new Option("--unused-since <time>", "only keys last used before this time, or never used and created before it"),
-  },
-  all: { name: "all", option: () => new Option("--all", "every key; only with --env and --state") },
-};
-
 const number =
   (flag: string) =>
   (text: string): number => {
@@ -54,37 +24,37 @@ const number =
     return value;
   };
 
-export const FIELDS: Record<string, { name: keyof BulkBody; option: () => Option }> = {
-  reason: {
-    name: "reason",
-    option: () => new Option("--reason <text>", "revoke and disable: reason, stored with each key"),
-  },
-  overlapHours: {
-    name: "overlap_hours",
-    option: () =>
-      new Option("--overlap-hours <hours>", "rotate: how long the old keys keep working; 24 by default").argParser(
-        number("overlap-hours"),
-      ),
-  },
-  graceDays: {
-    name: "grace_days",
-    option: () =>
-      new Option(
-        "--grace-days <days>",
-        "cap_expiry: days that every key keeps working at least; 30 by default",
-      ).argParser(number("grace-days")),
-  },
-  limit: {
-    name: "limit",
-    option: () =>
-      new Option("--limit <keys>", "keys per transaction, up to 500; 200 by default").argParser(number("limit")),
-  },
-};
+/** Named as the fields of the filter. */
+export const FILTERS: readonly Option[] = [
+  new Option("--ids <id>", "only this key; repeatable").argParser(collectValues),
+  new Option("--project-id <id>", "only keys of this project"),
+  new Option("--tenant-id <id>", "only keys of this tenant; repeatable").argParser(collectValues),
+  new Option("--env <env>", "only this environment").choices(["live", "test"]),
+  new Option("--scope <scope>", "only keys with this scope"),
+  new Option("--prefix <prefix>", "only keys created with this prefix"),
+  new Option("--state <state>", "only keys in this state").choices(BULK_STATES),
+  new Option("--created-before <time>", "only keys created before this time, ISO 8601"),
+  new Option("--created-after <time>", "only keys created after this time, ISO 8601"),
+  new Option("--unused-since <time>", "only keys last used before this time, or never used and created before it"),
+  new Option("--all", "every key; only with --env and --state"),
+];
+
+/** Named as the other fields of the request. */
+export const FIELDS: readonly Option[] = [
+  new Option("--reason <text>", "revoke and disable: reason, stored with each key"),
+  new Option("--overlap-hours <hours>", "rotate: how long the old keys keep working; 24 by default").argParser(
+    number("overlap-hours"),
+  ),
+  new Option("--grace-days <days>", "cap_expiry: days that every key keeps working at least; 30 by default").argParser(
+    number("grace-days"),
+  ),
+  new Option("--limit <keys>", "keys per transaction, up to 500; 200 by default").argParser(number("limit")),
+];
 
 export function bodyOf(options: KeyBulkOptions): BulkBody {
-  const given = (table: typeof FILTERS) =>
-    Object.fromEntries(
-      Object.entries(table).flatMap(([key, { name }]) => (options[key] === undefined ? [] : [[name, options[key]]])),
-    );
+  const given = (flags: readonly Option[]): Record<string, unknown> => {
+    const set = flags.filter((flag) => options[flag.attributeName()] !== undefined);
+    return Object.fromEntries(set.map((flag) => [flag.name().replaceAll("-", "_"), options[flag.attributeName()]]));
+  };
   return { filter: given(FILTERS), ...given(FIELDS) };
 }

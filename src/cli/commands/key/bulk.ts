@@ -19,7 +19,7 @@ export function addBulkCommand(key: Command): void {
       "Revoke, disable, enable, rotate or cap the expiry of every key that matches. Shows the matches and asks for confirmation first.",
     )
     .addArgument(new Argument("<action>", "what to do").choices(BULK_ACTIONS).argParser(parseAction));
-  for (const { option } of [...Object.values(FILTERS), ...Object.values(FIELDS)]) command.addOption(option());
+  for (const flag of [...FILTERS, ...FIELDS]) command.addOption(flag);
   command
     .option("--dry-run", "only show which keys match")
     .option("--yes", "do not ask for confirmation")
