@@ -54,26 +54,8 @@ export type KeyrackOptions<Resources = unknown> = {
   log?: Log | undefined;
 };
 
-export type Settings = {
-  /** The program that reports: the library, or what is built on it. */
-  sdk: { name: string; version: string };
-  url: string;
-  secretKey: string;
-  projectId: string;
-  env: Env | null;
-  nodeId: string;
-  pollMs: number;
-  staleMs: number;
-  maxStaleMs: number;
-  failMode: FailMode;
-  quotaFailMode: FailMode;
-  cacheFile: string | null;
-  sampleRate: number;
-  maxKeys: number;
-  formats: KeyFormats;
-  trustedProxies: TrustedProxies;
-  clientInfo: boolean;
-};
+/** The options, valid and complete. */
+export type Settings = Readonly<ReturnType<typeof readOptions>>;
 
 const KNOWN: Readonly<Record<keyof KeyrackOptions, true>> = {
   url: true,
@@ -98,7 +80,8 @@ const KNOWN: Readonly<Record<keyof KeyrackOptions, true>> = {
 };
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
-export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings {
+/** `program`: the one that reports, the library or what is built on it. */
+export function readOptions(options: KeyrackOptions, program = SDK_NAME) {
   need(typeof options === "object" && options !== null, "createKeyrack takes an object of options");
   for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `there is no option "${name}"`);
   const { nodeId = defaultNodeId(), cacheFile = null, sampleRate = 1, clientInfo = true } = options;
@@ -115,7 +98,7 @@ export function readOptions(options: KeyrackOptions, name = SDK_NAME): Settings 
   need(cacheFile === null || (typeof cacheFile === "string" && cacheFile !== ""), "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
   const settings = {
-    sdk: { name, version: SDK_VERSION },
+    sdk: { name: program, version: SDK_VERSION },
     url,
     secretKey: options.secretKey,
     projectId,

@@ -34,18 +34,8 @@ export type ProtectOptions<Req = unknown> = {
   route?: string | ((req: Req) => string | null | undefined) | undefined;
 };
 
-/** The same, complete. */
-export type RouteOptions<Req> = {
-  readonly scopes: ScopeRequirement;
-  readonly failMode: FailMode;
-  readonly skip: NonNullable<ProtectOptions<Req>["skip"]>;
-  readonly limits: LimitsMode;
-  readonly getKey: ProtectOptions<Req>["getKey"];
-  readonly getIp: ProtectOptions<Req>["getIp"];
-  readonly cost: NonNullable<ProtectOptions<Req>["cost"]>;
-  readonly tags: ProtectOptions<Req>["tags"];
-  readonly route: ProtectOptions<Req>["route"];
-};
+/** The same, valid and complete. */
+export type RouteOptions<Req> = Readonly<ReturnType<typeof readProtectOptions<Req>>>;
 
 const LIMITS_MODES = ["check", "lease", "off"];
 const COST_MAX = 1000;
@@ -66,7 +56,7 @@ export function readProtectOptions<Req>(
   options: ProtectOptions<Req> = {},
   defaultFailMode: FailMode,
   anyOf: ScopeRequirement["any"] = NO_GROUPS,
-): RouteOptions<Req> {
+) {
   need(typeof options === "object" && options !== null, "protect takes an object of options");
   const { scopes = [], limits = "check", skip = false, getKey, getIp, cost = 1, tags, route } = options;
   for (const name of Object.keys(options)) need(Object.hasOwn(KNOWN, name), `protect has no option "${name}"`);
@@ -81,7 +71,8 @@ export function readProtectOptions<Req>(
   need(isRoute, "route must be a text or a function");
   const failMode = readFailMode(options.failMode ?? defaultFailMode);
   const { all, any } = readScopes(scopes);
-  return { scopes: { all, any: [...any, ...anyOf] }, failMode, skip, limits, getKey, getIp, cost, tags, route };
+  const required: ScopeRequirement = { all, any: [...any, ...anyOf] };
+  return { scopes: required, failMode, skip, limits, getKey, getIp, cost, tags, route };
 }
 
 export function requireCost(cost: unknown): number {
