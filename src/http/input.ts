@@ -1,7 +1,7 @@
 // Validates path, query and body against an endpoint's schemas, and names every invalid field by its path.
 import { BoundedMap } from "../kernel/bounded-map.ts";
 import type { z } from "zod";
-import { isCleanText, UNCLEAN } from "../kernel/clean-text.ts";
+import { isCleanText, UNCLEAN } from "../kernel/text/clean-text.ts";
 import { alternatives } from "../kernel/text/alternatives.ts";
 import { fail, type Detail, type FailureName } from "../kernel/errors.ts";
 import { parseJson, soundJson, textOf } from "./body/json.ts";

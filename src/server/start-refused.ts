@@ -36,7 +36,7 @@ function cannotOpen(message: string, place: string): string {
 
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown, place: string): unknown {
-  // Those of psql have the SQLSTATE that it reported.
+  // An error of psql has the SQLSTATE that it reported, of which more is known below.
   if (error instanceof ExitError && !(error instanceof ToolRefused)) return error;
   const { code = "", message = "", path } = error as { code?: string; message?: string; path?: string };
   if (DISK_FULL.test(code)) {

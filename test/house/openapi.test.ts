@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
-import { describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import type { z } from "zod";
 import { firstDifference } from "../../harness/texts.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
@@ -14,8 +14,12 @@ import { configurePage } from "../../tools/docs.ts";
 import { jobsPage } from "../../tools/jobs-page.ts";
 import { limitsPage } from "../../tools/limits-page.ts";
 
-const document = await openApiDocument(endpoints);
-const text = JSON.stringify(document);
+let document: Record<string, unknown>;
+let text: string;
+beforeAll(async () => {
+  document = await openApiDocument(endpoints);
+  text = JSON.stringify(document);
+});
 
 const read = (path: string): string => readFileSync(fileURLToPath(new URL(`../../${path}`, import.meta.url)), "utf8");
 

@@ -1,5 +1,5 @@
 // `keyrack workspace`: `create` uses the bootstrap token, and --save stores the new secret key in a profile.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { Command } from "commander";
 import type { RouteOutput } from "../../client.ts";
@@ -9,7 +9,7 @@ import { profileToSave, requireReplaceable, saveNewKey } from "../api/profiles.t
 import { credential, resolveTarget } from "../api/target.ts";
 import { readSettings } from "../settings.ts";
 import { printResponse } from "../ui/format.ts";
-import { ExitError, fileError } from "../ui/output.ts";
+import { ExitError, readTextFile } from "../ui/output.ts";
 
 type CreateOptions = ApiOptions & { bootstrapToken?: string; dataDir?: string; save?: true; force?: true };
 
@@ -49,11 +49,7 @@ function findBootstrapToken(options: CreateOptions): string | undefined {
     if (dataDir) throw new ExitError(`${file} does not exist. Use KEYRACK_BOOTSTRAP_TOKEN_FILE instead.`, 2);
     return undefined;
   }
-  try {
-    return readFileSync(file, "utf8").trim();
-  } catch (error) {
-    throw fileError("read", file, error);
-  }
+  return readTextFile(file).trim();
 }
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {

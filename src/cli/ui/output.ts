@@ -1,4 +1,4 @@
-// Output shared by all commands: errors, --json and --quiet, tables. Must import little, because every command loads it.
+// Output shared by all commands: errors, --json and --quiet, tables. Every command loads it, so it must import little.
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { ExitError } from "../../kernel/exit-error.ts";

@@ -2,7 +2,7 @@
 // of an object of a new shape, so that a batch of them could hold the event loop for most of a second.
 import { isAscii, isUtf8 } from "node:buffer";
 import { randomUUID } from "node:crypto";
-import { isCleanValue, requireCleanTexts, requireCleanValue } from "../../kernel/clean-text.ts";
+import { isCleanValue, requireCleanTexts, requireCleanValue } from "../../kernel/text/clean-text.ts";
 import { fail, Failure } from "../../kernel/errors.ts";
 import type { ArrayCuts, RawBody } from "./raw-body.ts";
 import { usedFields } from "./events.ts";

@@ -1,7 +1,7 @@
 // Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one
 // transaction, so a crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns
 // of the event loop.
-import { cleanText } from "../../kernel/clean-text.ts";
+import { cleanText } from "../../kernel/text/clean-text.ts";
 import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";

@@ -1,6 +1,6 @@
 // Parses JSON strictly: no NUL, no lone surrogate, no number that loses precision, and objects without a prototype. The
 // depth was checked while the body arrived (structure.ts), so recursion over the value is bounded.
-import { requireCleanTexts } from "../../kernel/clean-text.ts";
+import { requireCleanTexts } from "../../kernel/text/clean-text.ts";
 import { fail, failField } from "../../kernel/errors.ts";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,15 +1,14 @@
 // `keyrack release verify`: checks a downloaded release before it is installed, offline.
-import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { readText } from "../../../platform/packaged-files.ts";
 import {
   ExitError,
   escapeControls,
   examples,
-  fileError,
   outputFlags,
   plural,
   printResult,
+  readTextFile,
   type OutputOptions,
 } from "../../ui/output.ts";
 import { parseAllowedSigners } from "./allowed-signers.ts";
@@ -37,17 +36,9 @@ export function addTo(program: Command): void {
     .action((paths: string[], options: Options) => verify(paths, options));
 }
 
-function readKeys(file: string | undefined): string {
-  if (file === undefined) return readText(RELEASE_KEYS);
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw fileError("read", file, error);
-  }
-}
-
 async function verify(paths: string[], options: Options): Promise<void> {
-  const keys = parseAllowedSigners(readKeys(options.keys), options.keys ?? RELEASE_KEYS, IDENTITY);
+  const text = options.keys === undefined ? readText(RELEASE_KEYS) : readTextFile(options.keys);
+  const keys = parseAllowedSigners(text, options.keys ?? RELEASE_KEYS, IDENTITY);
   const report = await verifyRelease(paths, { keys, unsigned: options.unsigned === true });
   const problems = report.files.filter(({ ok }) => !ok).map(describeProblem);
   const [first] = problems;

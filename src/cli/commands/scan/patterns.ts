@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
 import { CREDENTIAL_PATTERN, formatApiKey, RANDOM_BYTES } from "../../../kernel/credentials.ts";
 import { OWN_PREFIX, prefixProblem } from "../../../kernel/key-prefixes.ts";
-import { request } from "../../api/request.ts";
+import { fetchJson, request } from "../../api/request.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
 
@@ -68,9 +68,7 @@ async function prefixesOfProjects(options: Options): Promise<string[]> {
   const target = requireBearer(resolveTarget(options));
   const found: string[] = [];
   for (let after: string | undefined; ; ) {
-    const { status, text } = await request(target, { method: "GET", path: "/v1/projects", query: { after } });
-    if (status !== 200) throw new ExitError(`The server refused to list projects (status ${status}).`, 1);
-    const page = JSON.parse(text) as RouteOutput<"GET /v1/projects">;
+    const page: RouteOutput<"GET /v1/projects"> = await fetchJson(target, "GET /v1/projects", { query: { after } });
     found.push(...page.data.flatMap(({ key_prefixes }) => key_prefixes));
     after = page.data.at(-1)?.id;
     if (!page.has_more || after === undefined) return sorted(found);

@@ -1,6 +1,6 @@
 // Text that every database stores alike. PostgreSQL has no NUL in texts, and a lone surrogate becomes U+FFFD in UTF-8,
 // where two different ones would then be equal.
-import { failField } from "./errors.ts";
+import { failField } from "../errors.ts";
 
 export const UNCLEAN = "must not hold a NUL or a lone surrogate";
 
