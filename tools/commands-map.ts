@@ -1,16 +1,10 @@
 // Maps API routes to commands, `noun verb`. Flags, arguments and help come from the endpoint declaration; this table
 // adds only what that lacks. A route that is neither here nor in `calledElsewhere` fails test/cli/commands.test.ts.
 
-export type CommandRow = {
+import type { CommandSpec } from "../src/cli/api/command-spec.ts";
+
+export type CommandRow = Pick<CommandSpec, "quiet" | "quietHelp" | "secret" | "columns"> & {
   command: `${string} ${string}`;
-  /** Field (dots go deeper) that --quiet prints instead of the id. */
-  quiet?: string;
-  /** Help of --quiet, where the name of the field does not explain it. */
-  quietHelp?: string;
-  /** Field of the response that is shown only once. */
-  secret?: string;
-  /** Columns of a list's table. */
-  columns?: readonly string[];
   /** Where those made from the first flags would not work, or not show what matters. */
   examples?: [string, string];
 };

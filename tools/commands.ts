@@ -167,7 +167,7 @@ function specOf(endpoint: Endpoint, row: CommandRow): GeneratedSpec {
     ...(row.quiet && { quiet: row.quiet }),
     ...(row.quietHelp && { quietHelp: row.quietHelp }),
     ...(row.secret && { secret: row.secret }),
-    ...(row.columns && { columns: [...row.columns] }),
+    ...(row.columns && { columns: row.columns }),
     examples: row.examples ?? examplesOf(row.command, args, flags, row.quiet !== undefined),
   };
 }

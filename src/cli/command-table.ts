@@ -1,5 +1,5 @@
 // The table of top-level commands: name, one-line description, and a lazy loader for the file that defines it.
-import { Command } from "commander";
+import { Command, type HelpConfiguration } from "commander";
 
 type AddCommand = (program: Command) => void;
 type CommandEntry = { description: string; load: () => Promise<AddCommand> };
@@ -93,9 +93,15 @@ export async function addCommand(program: Command, { description, load }: Comman
   if (command?.description() === "") command.description(description);
 }
 
+/** A list of commands has the first sentence of each. */
+export const HELP: HelpConfiguration = {
+  showGlobalOptions: false,
+  subcommandDescription: (command) => /^.*?\.(?= |$)/s.exec(command.description())?.[0] ?? command.description(),
+};
+
 /** Loads every command: for completion scripts and the help page. */
 export async function buildFullProgram(): Promise<Command> {
-  const program = new Command("keyrack");
+  const program = new Command("keyrack").configureHelp(HELP);
   for (const entry of Object.values(commandTable)) await addCommand(program, entry);
   return program;
 }

@@ -2,7 +2,7 @@
 import { Command, CommanderError } from "commander";
 import { redact } from "../platform/log.ts";
 import { VERSION } from "../platform/version.ts";
-import { addCommand, commandTable } from "./command-table.ts";
+import { addCommand, commandTable, HELP } from "./command-table.ts";
 import { escapeControls, ExitError } from "./ui/output.ts";
 
 const CREDENTIAL_ARGUMENT =
@@ -16,7 +16,7 @@ async function buildProgram(name: string | undefined): Promise<Command> {
     .option("--debug", "print the stack trace of an error")
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(usageError(text)) })
-    .configureHelp({ showGlobalOptions: false })
+    .configureHelp(HELP)
     .addHelpText("after", "\nExamples:\n  keyrack serve\n  keyrack key list --help");
   const chosen = name !== undefined && Object.hasOwn(commandTable, name) ? commandTable[name] : undefined;
   if (chosen) await addCommand(program, chosen);

@@ -95,7 +95,7 @@ export const keysCreate = endpoint("POST /v1/keys", {
 
 export const keysList = endpoint("GET /v1/keys", {
   summary:
-    "List API keys, newest first; or those in a state or that match a search, paged by cursor. A search waits up to two seconds for the search index: of env, or without env of both environments.",
+    "List API keys, newest first; or those in a state or that match a search, paged by cursor. A search waits up to two seconds until changed keys are indexed: those of env, or of both environments.",
   access: "keys.read",
   query: z.strictObject({
     project_id: Uuid.optional().describe("only keys of this project"),

@@ -31,6 +31,7 @@ export type CommandSpec = {
   quietHelp?: string;
   /** Field of the response that is shown only once. */
   secret?: string;
+  /** Columns of a list's table. */
   columns?: string[];
   examples: [string, string];
 };
