@@ -67,7 +67,8 @@ export const tenantsCreate = endpoint("POST /v1/tenants", {
 });
 
 export const tenantsList = endpoint("GET /v1/tenants", {
-  summary: "List tenants, newest first; or those that match a search, are on a plan or are suspended, paged by cursor.",
+  summary:
+    "List tenants, newest first; or those that match a search, are on a plan or are in a state, paged by cursor.",
   access: "resources.read",
   query: AfterQuery.extend({
     ids: Uuids.optional().describe("only these tenants: up to 200 ids, separated by commas"),

@@ -1,4 +1,4 @@
-// Finding tenants: by the words of a search, by plan, or those that are suspended. Bounded as a search of keys.
+// Finding tenants: by the words of a search, by plan, or by whether they are suspended. Bounded as a search of keys.
 import { tenantsByIds, walkTenants, type TenantOrder } from "../../store/queries/tenant-search.ts";
 import { walkTerms } from "../../store/queries/search-terms.ts";
 import type { Reader } from "../../store/engine/tx.ts";
@@ -12,7 +12,7 @@ import { requireTenantsIndexed } from "./search-index.ts";
 import { firstMatch, matchesAll, parseTenantSearch, termsFrom } from "./query.ts";
 import { TENANT_WORD, tenantWords } from "./terms.ts";
 
-export const TENANT_STATES = ["suspended"] as const;
+export const TENANT_STATES = ["active", "suspended"] as const;
 
 type TenantSearch = {
   q?: string | undefined;
@@ -30,7 +30,7 @@ export async function searchTenants(ctx: Ctx<Vendor>, search: TenantSearch) {
   const accepts = ({ deleted_at, plan_id, suspended_at }: TenantRow): boolean =>
     deleted_at === null &&
     (search.plan_id === undefined || plan_id === search.plan_id) &&
-    (search.state === undefined || suspended_at !== null);
+    (search.state === undefined || (search.state === "suspended") === (suspended_at !== null));
   if (search.q !== undefined) await requireTenantsIndexed(ctx);
   const driver = await driverOf(read, workspace_id, search, accepts);
   const pages = new ListCursor(ctx, "tenants", filters);

@@ -172,6 +172,9 @@ for (const backend of apiBackends) {
       await workspace.call("sk_owner", `POST /v1/tenants/${acme}/suspend`, {});
       expect(await found("state=suspended")).toEqual([acme]);
       expect(await found("q=acme&state=suspended")).toEqual([acme]);
+      expect(await found("q=acme&state=active")).toEqual([other]);
+      expect(await found("state=active")).toContain(other);
+      expect(await found("state=active")).not.toContain(acme);
       await workspace.call("sk_owner", `PATCH /v1/tenants/${acme}`, { name: "Renamed" });
       expect(await found("q=europe")).toEqual([]);
       expect(await found("q=renamed")).toEqual([acme]);
