@@ -11,7 +11,8 @@ import { watchBuild } from "./shell/new-version.ts";
 import { watchConnection } from "./shell/connection.ts";
 import { watchIdle } from "./shell/idle.ts";
 
-guardLeaving(confirmLeaving);
+// Another filter or tab of the same page, which JSON leaves out, takes nothing off the screen.
+guardLeaving((next) => JSON.stringify(next) === JSON.stringify(place.value) || confirmLeaving());
 /** Whether one of our links leads here that only a signed-in person sees. A typed address has no fragment. */
 function isLinked(): boolean {
   const at = place.value;

@@ -36,16 +36,16 @@ function read(): Place {
 
 export const place = signal<Place>(read());
 
-let mayLeave = (): boolean => true;
+let mayLeave = (_next: Place): boolean => true;
 /** `check` may refuse to leave the page, as for a form with changes. */
-export const guardLeaving = (check: () => boolean): void => void (mayLeave = check);
+export const guardLeaving = (check: (next: Place) => boolean): void => void (mayLeave = check);
 
 let shown = location.hash;
 addEventListener("hashchange", () => {
   if (location.hash === shown) return;
   // Also when the person stays, the history must not keep a token.
   const next = read();
-  if (!mayLeave()) return history.pushState(null, "", shown || "#/");
+  if (!mayLeave(next)) return history.pushState(null, "", shown || "#/");
   leaveEntry();
   place.value = next;
   shown = location.hash;

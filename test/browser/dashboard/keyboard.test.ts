@@ -46,6 +46,29 @@ describe.runIf(hasBrowser)("Enter and Escape in the dashboard", () => {
     await g.expectClean();
   });
 
+  it("leads along a row with the arrow keys, also to the exact time, at which Tab does not stop", async () => {
+    const t = await shop(suite.instance);
+    const { project_id, tenant_id } = t;
+    await suite.instance.call(t.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const g = await open(t, { page: "keys" });
+    const { page } = g;
+    await page.getByRole("link", { name: /^CI/ }).focus();
+    const focused = (): Promise<string> => page.evaluate("document.activeElement.tagName");
+    for (const tag of ["A", "A", "TIME"]) {
+      await page.keyboard.press("ArrowRight");
+      expect(await focused()).toBe(tag);
+    }
+    const shown = "getComputedStyle(document.activeElement, '::after').content";
+    expect(await page.evaluate(shown)).toMatch(/^".+ \(\d{4}-\d\d-\d\dT[\d:]+Z\)"$/);
+    await page.keyboard.press("ArrowLeft");
+    expect(await focused()).toBe("A");
+    await page.keyboard.press("Tab");
+    expect(await focused()).toBe("BUTTON"); // the menu of the row
+    await page.keyboard.press("ArrowRight"); // the last of the row
+    expect(await focused()).toBe("BUTTON");
+    await g.expectClean();
+  });
+
   it("keeps a dialog open while its request is in flight, and repeats a lost one with the same body", async () => {
     const t = await shop(suite.instance);
     await suite.instance.call(t.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });

@@ -52,6 +52,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await portal.getByText("Their key").waitFor();
     await portal.getByText(/^Globex/).waitFor();
     await expect.poll(() => page.getByText("sample data").count()).toBe(0);
+    await page.reload(); // the address has the choice
+    await portal.getByText("Their key").waitFor();
     await portal.getByRole("button", { name: /^Revoke/ }).click();
     await portal
       .getByRole("dialog")
@@ -118,6 +120,8 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     }
     await page.getByText("None yet. The portal opens nowhere until you add one").waitFor();
     await expect.poll(() => page.getByLabel("Origin", { exact: true }).inputValue()).toBe("https://c.example.com");
+    await page.getByRole("combobox", { name: "Theme" }).selectOption("Dark");
+    await page.locator("keyrack-portal[theme=dark]").waitFor(); // it does not leave the page
     // A refusal to leave leaves the switch where it was.
     const asked = page.waitForEvent("dialog");
     page.once("dialog", (dialog) => void dialog.dismiss());
@@ -151,6 +155,7 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     });
     await g.show("usage?tab=billing");
     await page.getByRole("img", { name: "0 active tenants this month, last 12 months" }).waitFor();
+    await expect.poll(() => page.locator(".chart-legend").innerText()).toMatch(/^Active tenants\s+0$/); // not the sum of months
     await button(page, "Show as table").click();
     const rows = page.getByRole("region", { name: /last 12 months$/ }).getByRole("row");
     await expect.poll(() => rows.count()).toBe(13); // and the head

@@ -186,6 +186,10 @@ describe.runIf(hasBrowser)("projects and tenants", () => {
     await button(page, "Suspend tenant").click();
     await dialog(page, "Tenant suspended").waitFor();
     await button(page, "Done").click();
+    await g.show("tenants?state=active", "test");
+    await page.getByRole("heading", { name: "No tenants match" }).waitFor();
+    await page.getByLabel("Filter by state").selectOption("Suspended");
+    await page.getByRole("table", { name: "Tenants" }).getByRole("link").click();
     await button(page, "Resume").click();
     await button(page, "Resume tenant").click();
     await dialog(page, "Tenant resumed").waitFor();

@@ -141,6 +141,12 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.page.context().setOffline(false);
     await field(g.page, "Workspace name").waitFor();
     await expect.poll(() => g.page.getByText(/^Offline/).count()).toBe(0);
+    // The login page shows no data that could be old.
+    await button(g.page, "Account menu").click();
+    await g.page.getByRole("menuitem", { name: "Log out" }).click();
+    await g.at("Log in");
+    await g.page.context().setOffline(true);
+    await g.page.getByText("Offline. The server cannot be reached.").waitFor();
   });
 
   it("passes axe and fits the window on every page in every look", async () => {

@@ -60,7 +60,7 @@ function Password() {
     setChanges(changes + 1);
   };
   return (
-    <Panel title="Password">
+    <Panel title="Security">
       <Form key={changes} submit="Change password" submitKind="plain" label="Password" send={send}>
         <PasswordField name="current_password" label="Current password" autocomplete="current-password" />
         <NewPasswordField label="New password" note="Your other sessions end." />

@@ -1,5 +1,6 @@
 // Records of the API by their type; projects and tenants by id and by words, for pages that show or choose them.
 import type { RouteOutput } from "../../../client.ts";
+import { param } from "../links.ts";
 import { call } from "./call.ts";
 import { readRecent, useQuery, useRead, type Read } from "./query.ts";
 
@@ -75,6 +76,17 @@ export const useTenants = (ids: readonly string[], options: Options = {}): Reado
     (wanted, signal) => call("GET /v1/tenants", { query: { ids: wanted } }, signal),
     options,
   );
+
+/** Undefined while loading, if it was deleted, and for an empty id. */
+export const useTenant = (id = "", options: Options = {}): Tenant | undefined =>
+  useTenants(id === "" ? [] : [id], options).get(id);
+
+/** The tenant in the address. */
+export function useTenantParam(): { tenant: Tenant | undefined; chosen: Suggestion | null } {
+  const id = param("tenant");
+  const tenant = useTenant(id);
+  return { tenant, chosen: id === "" ? null : { id, label: tenant ? tenantLabel(tenant) : id } };
+}
 
 /** Revoked ones too. */
 export function useKeys(ids: readonly string[], options: Options = {}): ReadonlyMap<string, ListedKey> {

@@ -1,15 +1,14 @@
 // The audit log, newest first, with filters.
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
-import { clearFilters, Filters, SelectFilter } from "../forms/filters.tsx";
+import { Filters, SelectFilter } from "../forms/filters.tsx";
 import { TextFilter } from "../forms/search.tsx";
 import type { Option } from "../forms/field.tsx";
 import { hrefTo, param, setParams } from "../links.ts";
-import { NoMatch } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
-import { pageCursor, Pager, pageSize } from "../components/pager.tsx";
-import { Loaded } from "../components/skeleton.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import { pageCursor, pageSize } from "../components/pager.tsx";
+import { List } from "../records/list.tsx";
+import type { Column } from "../components/table.tsx";
 import { Time } from "../components/time.tsx";
 import { useVerification } from "./verify-panel.tsx";
 import { useNames } from "./names.ts";
@@ -118,18 +117,14 @@ export function Audit() {
     <Page title="Audit" lead={LEAD} actions={actions}>
       {results}
       <AuditFilters rows={rows} names={names} />
-      <Loaded read={read} rows={8}>
-        {({ data, next_cursor = null }) =>
-          data.length === 0 && next_cursor === null ? (
-            <NoMatch what="rows" onClear={() => clearFilters(FILTERS)} />
-          ) : (
-            <>
-              <Table caption="Audit log" columns={columns(names)} rows={data} rowKey={({ id }) => id} />
-              <Pager next={next_cursor} shown={data.length} what="row" />
-            </>
-          )
-        }
-      </Loaded>
+      <List
+        read={read}
+        caption="Audit log"
+        columns={columns(names)}
+        what="row"
+        filters={FILTERS}
+        empty={<p class="muted">No rows yet.</p>}
+      />
     </Page>
   );
 }

@@ -6,6 +6,8 @@ import { UserText } from "./text.tsx";
 export type Series = {
   name: string;
   values: readonly number[];
+  /** The figure of all buckets, where that is not their sum. */
+  total?: number;
   /** 1 to 6: a colour of the palette, every second one also hatched; 7: an outline. */
   colour: number;
 };
@@ -33,8 +35,8 @@ type LegendProps = {
 export function Legend({ series, at, hidden, onToggle }: LegendProps) {
   return (
     <figcaption class="chart-legend small">
-      {series.map(({ name: label, colour, values }) => {
-        const total = formatNumber(values.reduce((sum, value) => sum + value, 0));
+      {series.map(({ name: label, colour, values, total: own }) => {
+        const total = formatNumber(own ?? values.reduce((sum, value) => sum + value, 0));
         const entry = (
           <>
             <span class={`swatch back-${colour}`} aria-hidden="true" />

@@ -119,7 +119,7 @@ function Inspected(props: Pick<ChartProps, "buckets" | "series"> & { at: number 
   return (
     <>
       <p class="small muted" aria-hidden="true">
-        {at === null ? "Point at a bar, or use the arrow keys." : buckets[at]}
+        {at === null ? [...new Set([buckets[0], buckets.at(-1)])].join(" – ") : buckets[at]}
       </p>
       <p class="hide" role="status">
         {at !== null && <Point {...props} at={at} />}

@@ -1,6 +1,7 @@
 // Copies a text. Without the clipboard API (plain HTTP off loopback) it selects the text instead and says what to
 // press.
 import { useRef, useState } from "preact/hooks";
+import { isUuid } from "../../../kernel/ids.ts";
 import { Button, type ButtonKind } from "./button.tsx";
 
 const SHOWN_MS = 2_000;
@@ -76,7 +77,9 @@ export function CopyText({ text, name }: { text: string; name: string }) {
   const ref = useRef<HTMLElement>(null);
   return (
     <span class="copy-text">
-      <code ref={ref}>{text}</code>
+      <code ref={ref} {...(isUuid(text) && { class: "id", title: text })}>
+        {text}
+      </code>
       <CopyButton text={text} label="" name={name} kind="quiet" source={() => ref.current} />
     </span>
   );

@@ -52,20 +52,19 @@ type NoMatchProps = {
 
 export function NoMatch({ what, q = "", action, onClear }: NoMatchProps) {
   return (
-    <section class="empty">
-      <span class="empty-icon">
-        <Icon name="search" size={24} />
-      </span>
-      <h2>No {what} match</h2>
-      <p>
-        Change or clear your search and filters.
-        {q !== "" && ` ${SEARCH_HINT}`}
-      </p>
-      <div class="buttons">
-        {action}
-        <Button onClick={onClear}>Clear filters</Button>
-      </div>
-    </section>
+    <Empty
+      icon="search"
+      title={`No ${what} match`}
+      action={
+        <>
+          {action}
+          <Button onClick={onClear}>Clear filters</Button>
+        </>
+      }
+    >
+      Change or clear your search and filters.
+      {q !== "" && ` ${SEARCH_HINT}`}
+    </Empty>
   );
 }
 

@@ -20,7 +20,7 @@ export type Column<T> = {
   foldsHead?: boolean;
 };
 
-type Selection = {
+export type Selection = {
   chosen: ReadonlySet<string>;
   onChange: (chosen: ReadonlySet<string>) => void;
   /** The name of a row. */
@@ -123,6 +123,20 @@ export function focusRow(rows: readonly Element[]): void {
   (controls.find(Boolean) || document.querySelector("h1"))?.focus();
 }
 
+const IN_ROW = "a[href], button, input, time";
+
+/** Right and left lead through the row: also to its times, which then show the exact ones. */
+function moveInRow(event: KeyboardEvent): void {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  const from = event.target instanceof Element ? event.target : null;
+  // An open menu is in the row too.
+  if (step === undefined || !from || from.closest("[popover]")) return;
+  const stops = [...(from.closest("[data-row]")?.querySelectorAll<HTMLElement>(IN_ROW) ?? [])];
+  const shown = stops.filter((stop) => stop === from || stop.checkVisibility());
+  shown[shown.indexOf(from as HTMLElement) + step]?.focus();
+  event.preventDefault();
+}
+
 /** Keeps the focus near when what has it is removed, as after revoking a key. */
 function useFocusInRows() {
   const body = useRef<HTMLTableSectionElement>(null);
@@ -151,7 +165,7 @@ export function Table<T>(props: TableProps<T>) {
         <caption class="hide">{caption}</caption>
         <Head {...props} />
         <ShortTimes.Provider value={true}>
-          <tbody ref={body}>
+          <tbody ref={body} onKeyDown={moveInRow}>
             {rows.map((row) => {
               const id = rowKey(row);
               return (

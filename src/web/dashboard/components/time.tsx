@@ -5,10 +5,7 @@ import { useContext } from "preact/hooks";
 import { formatAbsolute, formatLocal, formatRelative } from "../../shared/format.ts";
 import { serverNow, tick } from "../api/clock.ts";
 
-/**
- * In a table, whose columns are narrow: "5 min ago", and not reachable by keyboard, which would add a stop for every
- * cell.
- */
+/** In a table, whose columns are narrow: "5 min ago", and focused by the arrow keys: Tab would stop at every cell. */
 export const ShortTimes = createContext(false);
 
 type TimeProps = {
@@ -25,7 +22,7 @@ export function Time({ at, none = "Never", exact = false }: TimeProps) {
   void tick.value; // renders again as time passes
   const ms = Date.parse(at);
   return (
-    <time dateTime={at} title={formatAbsolute(ms)} class="time" {...(!isShort && { tabIndex: 0 })}>
+    <time dateTime={at} title={formatAbsolute(ms)} class="time" tabIndex={isShort ? -1 : 0}>
       {exact ? formatLocal(ms) : formatRelative(ms, serverNow(), isShort)}
     </time>
   );

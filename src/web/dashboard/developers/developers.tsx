@@ -1,11 +1,10 @@
 // Secret keys, and what a developer needs to call the API.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
 import { keyTitle, useProjects, type SecretKey } from "../api/records.ts";
-import { useCreate } from "../forms/create.tsx";
+import { useCreate, useDialogs } from "../records/use-dialogs.tsx";
 import { env, hrefTo, serverUrl } from "../links.ts";
 import { KeyName, timeColumns } from "../keys/key-name.tsx";
 import { endedReason } from "../keys/state.ts";
@@ -16,10 +15,10 @@ import { CopyText } from "../components/copy.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Menu } from "../components/menu.tsx";
 import { Facts, Page, Panel } from "../components/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
-import { Loaded } from "../components/skeleton.tsx";
+import { pageCursor, pageSize } from "../components/pager.tsx";
+import { isEmptyList, List } from "../records/list.tsx";
 import { SnippetTabs } from "../components/snippet.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import type { Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { CreateSecretKey, RevokeSecretKey, RotateSecretKey } from "./secret-key-dialogs.tsx";
 import { apiSnippets } from "./snippets.ts";
@@ -29,14 +28,12 @@ const PROJECTS_MAX = 10;
 const DIALOGS = { rotate: RotateSecretKey, revoke: RevokeSecretKey } as const;
 const envName = ({ env: of }: SecretKey): string => (of === "test" ? "Test" : "Live");
 
-type Chosen = { of: SecretKey; action: keyof typeof DIALOGS };
-
-function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
+function columns(open: (action: keyof typeof DIALOGS, of: SecretKey) => void): Column<SecretKey>[] {
   const menu = (of: SecretKey) => {
     const disabled = roleReason("admin") ?? endedReason(of);
     return [
-      [{ label: "Rotate", disabled, onSelect: () => onChoose({ of, action: "rotate" }) }],
-      [{ label: "Revoke", disabled, danger: true, onSelect: () => onChoose({ of, action: "revoke" }) }],
+      [{ label: "Rotate", disabled, onSelect: () => open("rotate", of) }],
+      [{ label: "Revoke", disabled, danger: true, onSelect: () => open("revoke", of) }],
     ];
   };
   return [
@@ -68,30 +65,26 @@ function columns(onChoose: (chosen: Chosen) => void): Column<SecretKey>[] {
 type SecretKeysProps = { read: Read<RouteOutput<"GET /v1/secret_keys">>; create: ComponentChildren };
 
 function SecretKeys({ read, create }: SecretKeysProps) {
-  const [chosen, setChosen] = useState<Chosen | null>(null);
-  const Open = chosen && DIALOGS[chosen.action];
+  const { open, dialog } = useDialogs(DIALOGS);
   return (
     <Panel title="Secret keys">
-      <Loaded read={read}>
-        {(list) =>
-          list.data.length === 0 ? (
-            <Empty
-              icon="key"
-              title="No secret keys"
-              action={create}
-              command={`keyrack secret-key create --env ${env.value}`}
-            >
-              A secret key lets your backend verify keys and manage this workspace.
-            </Empty>
-          ) : (
-            <>
-              <Table caption="Secret keys" columns={columns(setChosen)} rows={list.data} rowKey={({ id }) => id} />
-              <Pager next={nextCursor(list)} shown={list.data.length} what="secret key" />
-            </>
-          )
+      <List
+        read={read}
+        caption="Secret keys"
+        columns={columns(open)}
+        what="secret key"
+        empty={
+          <Empty
+            icon="key"
+            title="No secret keys"
+            action={create}
+            command={`keyrack secret-key create --env ${env.value}`}
+          >
+            A secret key lets your backend verify keys and manage this workspace.
+          </Empty>
         }
-      </Loaded>
-      {chosen && Open && <Open of={chosen.of} onClose={() => setChosen(null)} />}
+      />
+      {dialog}
     </Panel>
   );
 }
@@ -114,10 +107,9 @@ function ProjectIds() {
 export function Developers() {
   const { button: create, dialog } = useCreate("Create secret key", CreateSecretKey);
   const read = useRead("GET /v1/secret_keys", { query: { after: pageCursor(), limit: pageSize() } });
-  const isEmpty = read.state.value.data?.data.length === 0;
   const url = serverUrl();
   return (
-    <Page title="Developers" lead="What your backend needs to call Keyrack." actions={!isEmpty && create}>
+    <Page title="Developers" lead="What your backend needs to call Keyrack." actions={!isEmptyList(read) && create}>
       <SecretKeys read={read} create={create} />
       <div class="two-columns">
         <Panel title="Call the API">

@@ -28,6 +28,8 @@ type FormProps = {
   children?: ComponentChildren;
   /** Closes the dialog that the form is in. */
   onCancel?: () => void;
+  /** The words on its button. */
+  cancel?: string;
   /** Beside the submit button. */
   actions?: ComponentChildren;
   /** Below the buttons. */
@@ -103,12 +105,12 @@ function useErrors(form: RefObject<HTMLFormElement>) {
 }
 
 function Buttons({ of, busy }: { of: FormProps; busy: boolean }) {
-  const { submit, submitKind = "primary", disabled = null, onCancel, actions } = of;
+  const { submit, submitKind = "primary", disabled = null, onCancel, cancel = "Cancel", actions } = of;
   return (
     <div class="buttons">
       {onCancel && (
         <Button autofocus={submitKind === "danger"} busy={busy} onClick={onCancel}>
-          Cancel
+          {cancel}
         </Button>
       )}
       <Button type="submit" kind={submitKind} busy={busy} disabled={disabled}>

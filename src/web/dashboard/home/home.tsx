@@ -4,6 +4,7 @@ import { formatNumber } from "../../shared/format.ts";
 import { useOverview } from "../api/overview.ts";
 import { workspaceId } from "../api/session.ts";
 import { readSetting, writeSetting } from "../api/web-storage.ts";
+import { useCreate } from "../records/use-dialogs.tsx";
 import { env } from "../links.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { Button } from "../components/button.tsx";
@@ -51,20 +52,13 @@ function AuditHead() {
 export function Home() {
   const hiddenName = `checklist:${workspaceId.value ?? ""}` as const;
   const [hidden, setHidden] = useState(readSetting(hiddenName) !== null);
-  const [creating, setCreating] = useState(false);
+  const { button, dialog } = useCreate("Create key", CreateKey);
   const hide = (): void => {
     writeSetting(hiddenName, "hidden");
     setHidden(true);
   };
   return (
-    <Page
-      title="Home"
-      actions={
-        <Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>
-          Create key
-        </Button>
-      }
-    >
+    <Page title="Home" actions={button}>
       {!hidden && <FirstSteps onHide={hide} />}
       <Figures />
       <Traffic title="Requests" />
@@ -73,7 +67,7 @@ export function Home() {
         looksUp={hidden}
         foot={<AuditHead />}
       />
-      {creating && <CreateKey onClose={() => setCreating(false)} />}
+      {dialog}
     </Page>
   );
 }

@@ -19,7 +19,7 @@ import {
   searchTenants,
   tenantLabel,
   useProjects,
-  useTenants,
+  useTenantParam,
   type Project,
   type Suggestion,
 } from "../api/records.ts";
@@ -40,13 +40,10 @@ function keyOf(values: Values) {
 
 /** The project and the tenant that the list below is filtered by, or the only project. */
 function useFiltered(projects: readonly Project[]): { project: Suggestion | null; tenant: Suggestion | null } {
-  const [projectId, tenantId] = [param("project"), param("tenant")];
-  const project = projects.find(({ id }) => id === projectId) ?? (projects.length === 1 ? projects[0] : undefined);
-  const tenant = useTenants(tenantId === "" ? [] : [tenantId]).get(tenantId);
-  return {
-    project: project ? { id: project.id, label: project.name } : null,
-    tenant: tenant ? { id: tenant.id, label: tenantLabel(tenant) } : null,
-  };
+  const wanted = param("project");
+  const project = projects.find(({ id }) => id === wanted) ?? (projects.length === 1 ? projects[0] : undefined);
+  const { tenant, chosen } = useTenantParam();
+  return { project: project ? { id: project.id, label: project.name } : null, tenant: tenant ? chosen : null };
 }
 
 /** What a key belongs to can be created in place. */

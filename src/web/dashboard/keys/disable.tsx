@@ -20,8 +20,7 @@ async function change(id: string, enables: boolean, values: Values): Promise<voi
 }
 
 export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void }) {
-  // The record changes below the dialog; what was asked for does not.
-  const [enables] = useState(of.disabled_at !== null);
+  const enables = of.disabled_at !== null;
   const [done, setDone] = useState(false);
   const verb = enables ? "Enable" : "Disable";
   if (done)

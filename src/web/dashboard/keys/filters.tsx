@@ -7,7 +7,7 @@ import { SearchField, TextFilter } from "../forms/search.tsx";
 import { env, param, setParams } from "../links.ts";
 import { pageCursor, pageSize } from "../components/pager.tsx";
 import type { BulkFilter } from "../bulk/run.ts";
-import { searchTenants, tenantLabel, useTenants, type Project } from "../api/records.ts";
+import { searchTenants, useTenantParam, type Project } from "../api/records.ts";
 
 type Query = NonNullable<RouteInput<"GET /v1/keys">["query"]>;
 
@@ -67,15 +67,14 @@ export function bulkFilter(): BulkFilter | null {
 export const filtersText = (): string => JSON.stringify(KEY_FILTERS.map(param));
 
 export function TenantFilter() {
-  const id = param("tenant");
-  const tenant = useTenants(id === "" ? [] : [id]).get(id);
+  const { chosen: shown } = useTenantParam();
   return (
     <Combobox
       name="tenant"
       label="Filter by tenant"
       placeholder="All tenants"
       isFilter
-      chosen={id === "" ? null : { id, label: tenant ? tenantLabel(tenant) : id }}
+      chosen={shown}
       onChoose={(chosen) => setParams({ tenant: chosen?.id ?? null, after: null })}
       search={searchTenants}
     />

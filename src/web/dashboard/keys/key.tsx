@@ -1,16 +1,17 @@
 // One key: its state, rights, limits and use.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { successorOf } from "../../shared/successor.ts";
 import { serverNow } from "../api/clock.ts";
-import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import { Recent } from "../home/recent.tsx";
-import { env, hrefTo, hrefToList } from "../links.ts";
+import { useDialogs } from "../records/use-dialogs.tsx";
+import { env, hrefTo } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
 import { Button } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
-import { Facts, Page, Panel } from "../components/page.tsx";
+import { Facts, Panel } from "../components/page.tsx";
+import { RecordPage } from "../records/page.tsx";
 import { QuotaPanel } from "../plans/quota-meters.tsx";
-import { Loaded } from "../components/skeleton.tsx";
 import { UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { go } from "../routes.ts";
@@ -21,7 +22,7 @@ import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
 import { ruleText } from "./limits.ts";
 import { Reasons } from "./lookup.tsx";
-import { keyTitle, tenantLabel, useKeys, useTenants } from "../api/records.ts";
+import { keyTitle, tenantLabel, useKeys, useTenant } from "../api/records.ts";
 import { RevokeKey } from "./revoke.tsx";
 import { RotateKey } from "./rotate.tsx";
 import { StateLine } from "./state-badge.tsx";
@@ -31,24 +32,23 @@ const every = { everyMs: POLL_MS.usual };
 export const DIALOGS = { edit: EditKey, rotate: RotateKey, disable: DisableKey, revoke: RevokeKey } as const;
 
 function Actions({ of }: { of: ApiKey }) {
-  const [open, setOpen] = useState<keyof typeof DIALOGS | null>(null);
+  const { open, dialog } = useDialogs(DIALOGS);
   const ended = endedReason(of);
-  const Open = open && DIALOGS[open];
   return (
     <>
-      <Button needs="admin" disabled={ended} onClick={() => setOpen("edit")}>
+      <Button needs="admin" disabled={ended} onClick={() => open("edit", of)}>
         Edit
       </Button>
-      <Button needs="admin" disabled={rotateReason(of)} onClick={() => setOpen("rotate")}>
+      <Button needs="admin" disabled={rotateReason(of)} onClick={() => open("rotate", of)}>
         Rotate
       </Button>
-      <Button needs="admin" disabled={ended} onClick={() => setOpen("disable")}>
+      <Button needs="admin" disabled={ended} onClick={() => open("disable", of)}>
         {of.disabled_at === null ? "Disable" : "Enable"}
       </Button>
-      <Button needs="admin" disabled={ended} onClick={() => setOpen("revoke")}>
+      <Button needs="admin" disabled={ended} onClick={() => open("revoke", of)}>
         Revoke
       </Button>
-      {Open && <Open of={of} onClose={() => setOpen(null)} />}
+      {dialog}
     </>
   );
 }
@@ -140,7 +140,7 @@ function Record({ of }: { of: ApiKey }) {
     [rotated_from, successor_id].filter((id) => id !== null),
     every,
   );
-  const tenant = useTenants([of.tenant_id], every).get(of.tenant_id);
+  const tenant = useTenant(of.tenant_id, every);
   // The newest may have ended.
   const successor = successorOf(of, [...keys.values()], serverNow());
   const quotas = useRead("GET /v1/keys/{id}/quotas", { params: { id: of.id } }, every);
@@ -196,15 +196,14 @@ export function KeyPage({ id }: { id: string }) {
   useEffect(() => {
     if (isElsewhere) go(hrefTo("keys", { id, env: found.env }), { replace: true });
   }, [isElsewhere]);
-  const key = isElsewhere ? null : found;
   return (
-    <Page
-      isMissing={isNotFound(read)}
-      title={key ? keyTitle(key) : "Key"}
-      back={{ href: hrefToList("keys"), label: "Keys" }}
-      actions={key && <Actions of={key} />}
+    <RecordPage
+      read={read}
+      type="Key"
+      title={(of) => (isElsewhere ? "Key" : keyTitle(of))}
+      actions={(of) => !isElsewhere && <Actions of={of} />}
     >
-      <Loaded read={read}>{(of) => !isElsewhere && <Record of={of} />}</Loaded>
-    </Page>
+      {(of) => !isElsewhere && <Record of={of} />}
+    </RecordPage>
   );
 }

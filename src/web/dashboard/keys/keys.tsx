@@ -6,29 +6,28 @@ import { useRead, type Read } from "../api/query.ts";
 import { env, hrefTo, param, setParams } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
 import { Button, LinkButton, roleReason } from "../components/button.tsx";
-import { clearFilters, isFiltered } from "../forms/filters.tsx";
-import { useCreate } from "../forms/create.tsx";
-import { Empty, NoMatch } from "../components/empty.tsx";
+import { isFiltered } from "../forms/filters.tsx";
+import { useCreate, useDialogs } from "../records/use-dialogs.tsx";
+import { Empty } from "../components/empty.tsx";
 import { Menu } from "../components/menu.tsx";
 import { Page } from "../components/page.tsx";
-import { nextCursor, pageCursor, Pager } from "../components/pager.tsx";
-import { Loaded } from "../components/skeleton.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import { pageCursor } from "../components/pager.tsx";
+import { isEmptyList, List } from "../records/list.tsx";
+import type { Column } from "../components/table.tsx";
 import { CreateKey } from "./create.tsx";
 import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./filters.tsx";
 import { DIALOGS } from "./key.tsx";
 import { keyColumn, RecordLink, timeColumns } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
 import { keyTitle, tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
+import { place } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { SelectionBar } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { endedReason, rotateReason, type ApiKey } from "./state.ts";
 
-type Chosen = { of: ApiKey; action: keyof typeof DIALOGS };
-
 type Names = { projects: readonly Project[]; tenants: ReadonlyMap<string, Tenant> };
-type Choose = (chosen: Chosen) => void;
+type Choose = (action: keyof typeof DIALOGS, of: ApiKey) => void;
 
 /** The column that the list is for is beside the state. */
 const SUBJECTS: Partial<Record<string, string>> = { expiring: "Expires", expired: "Expires", idle: "Last used" };
@@ -50,7 +49,7 @@ function copyId(id: string): void {
 
 function KeyMenu({ of, onChoose }: { of: ApiKey; onChoose: Choose }) {
   const refused = roleReason("admin");
-  const choose = (action: Chosen["action"]) => () => onChoose({ of, action });
+  const choose = (action: keyof typeof DIALOGS) => () => onChoose(action, of);
   const ended = refused ?? endedReason(of);
   const groups = [
     [
@@ -98,12 +97,6 @@ function columns({ projects, tenants }: Names, onChoose: Choose): Column<ApiKey>
 const labelOf = (key: ApiKey | undefined): string => (key ? keyTitle(key) : "key");
 
 function NoKeys({ create }: { create: ComponentChildren }) {
-  if (isFiltered(KEY_FILTERS)) {
-    const all = param("state") === "" && (
-      <Button onClick={() => setParams({ state: "all", after: null })}>Include revoked keys</Button>
-    );
-    return <NoMatch what="keys" q={param("q")} action={all} onClear={() => clearFilters(KEY_FILTERS)} />;
-  }
   return (
     <Empty
       icon="key"
@@ -122,14 +115,14 @@ function NoKeys({ create }: { create: ComponentChildren }) {
   );
 }
 
-type ListProps = {
+type KeyListProps = {
   read: Read<RouteOutput<"GET /v1/keys">>;
   create: ComponentChildren;
   onLookUp: ((text: string) => void) | undefined;
 };
 
-function List({ read, create, onLookUp }: ListProps) {
-  const [chosen, setChosen] = useState<Chosen | null>(null);
+function KeyList({ read, create, onLookUp }: KeyListProps) {
+  const { open, dialog } = useDialogs(DIALOGS);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const { data: list } = read.state.value;
   const rows = list?.data ?? [];
@@ -138,7 +131,6 @@ function List({ read, create, onLookUp }: ListProps) {
   useEffect(() => setSelected(new Set()), [filters]);
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
-  const Open = chosen && DIALOGS[chosen.action];
   return (
     <>
       <KeyFilters projects={projects} onLookUp={onLookUp} />
@@ -149,29 +141,25 @@ function List({ read, create, onLookUp }: ListProps) {
         all={hasOnePage ? null : bulkFilter()}
         allWords={isFiltered(KEY_FILTERS) ? "every key that matches" : `all ${env.value} keys`}
       />
-      <Loaded read={read} rows={8}>
-        {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
-          data.length === 0 && next_cursor === null ? (
-            <NoKeys create={create} />
-          ) : (
-            <>
-              <Table
-                caption="Keys"
-                columns={subjectFirst(columns({ projects, tenants }, setChosen))}
-                rows={data}
-                rowKey={({ id }) => id}
-                selection={{
-                  chosen: selected,
-                  onChange: setSelected,
-                  label: (id) => `Select ${labelOf(data.find((key) => key.id === id))}`,
-                }}
-              />
-              <Pager next={next_cursor} shown={data.length} what="key" />
-            </>
+      <List
+        read={read}
+        caption="Keys"
+        columns={subjectFirst(columns({ projects, tenants }, open))}
+        what="key"
+        filters={KEY_FILTERS}
+        empty={<NoKeys create={create} />}
+        onNoMatch={
+          param("state") === "" && (
+            <Button onClick={() => setParams({ state: "all", after: null })}>Include revoked keys</Button>
           )
         }
-      </Loaded>
-      {chosen && Open && <Open of={chosen.of} onClose={() => setChosen(null)} />}
+        selection={{
+          chosen: selected,
+          onChange: setSelected,
+          label: (id) => `Select ${labelOf(rows.find((key) => key.id === id))}`,
+        }}
+      />
+      {dialog}
     </>
   );
 }
@@ -179,9 +167,10 @@ function List({ read, create, onLookUp }: ListProps) {
 export function Keys() {
   const { button: create, dialog } = useCreate("Create key", CreateKey);
   const [pasted, setPasted] = useState<string | null>(null);
+  const at = place.value;
+  // Back leads to other filters of this page.
+  useEffect(() => setPasted(null), [at]);
   const read = useRead("GET /v1/keys", { query: keysQuery() }, { keeps: true });
-  const { data: list } = read.state.value;
-  const isEmpty = list?.data.length === 0 && !list.next_cursor && !isFiltered(KEY_FILTERS);
   return (
     <Page
       title="Keys"
@@ -190,11 +179,11 @@ export function Keys() {
           <Button needs="admin" onClick={() => setPasted("")}>
             Look up a key
           </Button>
-          {!isEmpty && create}
+          {!isEmptyList(read, KEY_FILTERS) && create}
         </>
       }
     >
-      <List read={read} create={create} onLookUp={roleReason("admin") === null ? setPasted : undefined} />
+      <KeyList read={read} create={create} onLookUp={roleReason("admin") === null ? setPasted : undefined} />
       {pasted !== null && <LookUpKey text={pasted} onClose={() => setPasted(null)} />}
       {dialog}
     </Page>

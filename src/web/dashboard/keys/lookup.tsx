@@ -9,12 +9,11 @@ import { TextField } from "../forms/field.tsx";
 import { hrefTo } from "../links.ts";
 import { credentialNote, keyToLookUp } from "../forms/credential-note.ts";
 import { Badge } from "../components/badge.tsx";
-import { Button } from "../components/button.tsx";
 import { Dialog } from "../components/dialog.tsx";
 import { Facts } from "../components/page.tsx";
 import { Time } from "../components/time.tsx";
 import { RecordLink } from "./key-name.tsx";
-import { keyTitle, tenantLabel, useProjects, useTenants } from "../api/records.ts";
+import { keyTitle, tenantLabel, useProjects, useTenant } from "../api/records.ts";
 import { StateBadge } from "./state-badge.tsx";
 import type { ApiKey } from "./state.ts";
 
@@ -41,7 +40,7 @@ export function Reasons({ of }: { of: Found["reasons"] }) {
 /** Whose key it is. */
 function Record({ of }: { of: ApiKey }) {
   const project = useProjects().find(({ id }) => id === of.project_id);
-  const tenant = useTenants([of.tenant_id]).get(of.tenant_id);
+  const tenant = useTenant(of.tenant_id);
   return (
     <Facts
       facts={{
@@ -106,7 +105,7 @@ export function LookUpKey({ text, onClose }: { text: string; onClose: () => void
         {found && <Verdict of={found} />}
         {!answer && <p class="muted">Looking up…</p>}
       </div>
-      <Form submit="Look up" watch={false} send={send} actions={<Button onClick={onClose}>Done</Button>}>
+      <Form submit="Look up" watch={false} send={send} cancel="Done" onCancel={onClose}>
         <TextField
           name="key"
           label={found || problem ? "Another key" : "Key"}

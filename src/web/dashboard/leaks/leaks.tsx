@@ -1,11 +1,11 @@
 // Keys that a secret scanner has found in public: where, and how long they still work.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { POLL_MS, useRead, type Read } from "../api/query.ts";
 import { countLeaks, useOverview } from "../api/overview.ts";
 import { keyTitle, tenantLabel, useTenants, type SecretKey } from "../api/records.ts";
 import { RevokeSecretKey, RotateSecretKey } from "../developers/secret-key-dialogs.tsx";
+import { useDialogs } from "../records/use-dialogs.tsx";
 import { env, hrefTo } from "../links.ts";
 import { KeyName, RecordLink } from "../keys/key-name.tsx";
 import { RevokeKey } from "../keys/revoke.tsx";
@@ -24,12 +24,11 @@ import { Time } from "../components/time.tsx";
 const every = { everyMs: POLL_MS.seldom };
 
 type Leaked = ApiKey | SecretKey;
-type Action = "rotate" | "revoke";
-type Chosen = { of: Leaked; action: Action };
+type Open = (action: "rotate" | "revoke", of: Leaked) => void;
 
 type ColumnsOptions = {
   name: (key: Leaked) => ComponentChildren;
-  onChoose: (chosen: Chosen) => void;
+  open: Open;
   /** Whose keys they are; secret keys belong to no tenant. */
   tenant?: Column<Leaked>;
 };
@@ -48,14 +47,9 @@ function Replacement({ of: { object, successor_id } }: { of: Leaked }) {
   );
 }
 
-function columns({ name, onChoose, tenant }: ColumnsOptions): Column<Leaked>[] {
-  const button = (of: Leaked, action: Action, label: string, disabled: string | null) => (
-    <Button
-      needs="admin"
-      label={`${label} ${keyTitle(of)}`}
-      disabled={disabled}
-      onClick={() => onChoose({ of, action })}
-    >
+function columns({ name, open, tenant }: ColumnsOptions): Column<Leaked>[] {
+  const button = (of: Leaked, action: Parameters<Open>[0], label: string, disabled: string | null) => (
+    <Button needs="admin" label={`${label} ${keyTitle(of)}`} disabled={disabled} onClick={() => open(action, of)}>
       {label}
     </Button>
   );
@@ -107,15 +101,13 @@ const linkedName = (key: Leaked): ComponentChildren => (
   </a>
 );
 
-function Dialog({ chosen: { of, action }, onClose }: { chosen: Chosen; onClose: () => void }) {
-  if (of.object === "api_key")
-    return action === "rotate" ? <RotateKey of={of} onClose={onClose} /> : <RevokeKey of={of} onClose={onClose} />;
-  return action === "rotate" ? (
-    <RotateSecretKey of={of} onClose={onClose} />
-  ) : (
-    <RevokeSecretKey of={of} onClose={onClose} />
-  );
-}
+type DialogProps = { of: Leaked; onClose: () => void };
+
+const Rotate = ({ of, onClose }: DialogProps) =>
+  of.object === "api_key" ? <RotateKey of={of} onClose={onClose} /> : <RotateSecretKey of={of} onClose={onClose} />;
+
+const Revoke = ({ of, onClose }: DialogProps) =>
+  of.object === "api_key" ? <RevokeKey of={of} onClose={onClose} /> : <RevokeSecretKey of={of} onClose={onClose} />;
 
 function NoLeaks() {
   return (
@@ -131,10 +123,10 @@ function NoLeaks() {
   );
 }
 
-type SecretKeysProps = { read: Read<RouteOutput<"GET /v1/secret_keys">>; onChoose: ColumnsOptions["onChoose"] };
+type SecretKeysProps = { read: Read<RouteOutput<"GET /v1/secret_keys">>; open: Open };
 
 /** The newest: a workspace has few. */
-function LeakedSecretKeys({ read, onChoose }: SecretKeysProps) {
+function LeakedSecretKeys({ read, open }: SecretKeysProps) {
   return (
     <Loaded read={read} rows={1}>
       {({ data, has_more }) =>
@@ -142,7 +134,7 @@ function LeakedSecretKeys({ read, onChoose }: SecretKeysProps) {
           <Panel title="Secret keys">
             <Table
               caption="Leaked secret keys"
-              columns={columns({ name: (key) => <KeyName of={key} />, onChoose })}
+              columns={columns({ name: (key) => <KeyName of={key} />, open })}
               rows={data}
               rowKey={({ id }) => id}
             />
@@ -164,7 +156,7 @@ export function LeaksPage() {
   const leaked = { env: env.value, state: "quarantined" as const };
   const keys = useRead("GET /v1/keys", { query: { ...leaked, ...paging } }, every);
   const secretKeys = useRead("GET /v1/secret_keys", { query: { ...leaked, limit: HALF_MAX } }, every);
-  const [chosen, setChosen] = useState<Chosen | null>(null);
+  const { open, dialog } = useDialogs<Leaked, "rotate" | "revoke">({ rotate: Rotate, revoke: Revoke });
   const leakedSecrets = secretKeys.state.value.data?.data;
   const tenant = useTenantColumn(keys.state.value.data?.data ?? []);
   const unreplaced = useOverview(POLL_MS.rare).state.value.data?.leaks.unreplaced ?? 0;
@@ -178,14 +170,14 @@ export function LeaksPage() {
         </>
       }
     >
-      <LeakedSecretKeys read={secretKeys} onChoose={setChosen} />
+      <LeakedSecretKeys read={secretKeys} open={open} />
       <Loaded read={keys}>
         {({ data, next_cursor = null }) => (
           <>
             {data.length > 0 && (
               <Table
                 caption="Leaked keys"
-                columns={columns({ name: linkedName, onChoose: setChosen, tenant })}
+                columns={columns({ name: linkedName, open, tenant })}
                 rows={data}
                 rowKey={({ id }) => id}
               />
@@ -197,7 +189,7 @@ export function LeaksPage() {
           </>
         )}
       </Loaded>
-      {chosen && <Dialog chosen={chosen} onClose={() => setChosen(null)} />}
+      {dialog}
     </Page>
   );
 }

@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
-import { refreshReads } from "../api/query.ts";
+import { refreshReads, useRead } from "../api/query.ts";
 import { Confirm } from "../forms/confirm.tsx";
 import { SelectField, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
@@ -78,7 +78,11 @@ function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => 
   );
 }
 
-export function InviteMember({ mail, onClose }: { mail: Mail; onClose: () => void }) {
+/** How this server sends mail; by SMTP until that is known. */
+export const useMail = (): Mail => useRead("GET /v1/instance", {}).state.value.data?.mail ?? "smtp";
+
+export function InviteMember({ onClose }: { onClose: () => void }) {
+  const mail = useMail();
   const [made, setMade] = useState<Made | null>(null);
   const idempotencyKey = useMemo(newIdempotencyKey, []);
   const send = async (values: Values): Promise<void> => {
@@ -97,9 +101,9 @@ export function InviteMember({ mail, onClose }: { mail: Mail; onClose: () => voi
   );
 }
 
-export function RevokeInvite({ invite, onClose }: { invite: Invite; onClose: () => void }) {
+export function RevokeInvite({ of, onClose }: { of: Invite; onClose: () => void }) {
   const send = async (): Promise<void> => {
-    await call("POST /v1/invites/{id}/revoke", { params: { id: invite.id }, body: {} });
+    await call("POST /v1/invites/{id}/revoke", { params: { id: of.id }, body: {} });
     refreshReads("/v1/invites");
     toast("Invitation revoked.");
     onClose();
@@ -107,7 +111,7 @@ export function RevokeInvite({ invite, onClose }: { invite: Invite; onClose: () 
   return (
     <Confirm title="Revoke invitation" submit="Revoke invitation" send={send} onClose={onClose}>
       <p>
-        The links that were made for <bdi>{invite.email}</bdi> stop working.
+        The links that were made for <bdi>{of.email}</bdi> stop working.
       </p>
     </Confirm>
   );

@@ -30,14 +30,14 @@ export const memberName = ({ name, email }: Pick<Member, "name" | "email">): str
 
 const isMe = ({ user_id }: Member): boolean => session.value?.user.id === user_id;
 
-type DialogProps = { member: Member; onClose: () => void };
+type DialogProps = { of: Member; onClose: () => void };
 
-export function ChangeRole({ member, onClose }: DialogProps) {
+export function ChangeRole({ of, onClose }: DialogProps) {
   const [left, setLeft] = useState<LeftBehind | null>(null);
   const send = async (values: Values): Promise<void> => {
-    const params = { userId: member.user_id };
+    const params = { userId: of.user_id };
     const changed = await call("PATCH /v1/members/{userId}", { params, body: { role: roleOf(values) } });
-    if (isMe(member)) await refreshMe();
+    if (isMe(of)) await refreshMe();
     refreshReads("/v1/members");
     toast("Role changed.");
     if (changed.left_behind) setLeft(changed.left_behind);
@@ -47,7 +47,7 @@ export function ChangeRole({ member, onClose }: DialogProps) {
     return (
       <Dialog title="Still in use" onClose={onClose}>
         <p>
-          <bdi>{memberName(member)}</bdi> is no longer an owner. What they made as one keeps working:
+          <bdi>{memberName(of)}</bdi> is no longer an owner. What they made as one keeps working:
         </p>
         <LeftBehindList left={left} />
         <p>
@@ -59,10 +59,10 @@ export function ChangeRole({ member, onClose }: DialogProps) {
   return (
     <Dialog title="Change role" onClose={onClose}>
       <p class="muted">
-        The role of <bdi>{memberName(member)}</bdi> in this workspace. It takes effect immediately.
+        The role of <bdi>{memberName(of)}</bdi> in this workspace. It takes effect immediately.
       </p>
       <Form submit="Change role" send={send} watch={false} onCancel={onClose}>
-        <SelectField name="role" label="Role" options={ROLES} value={member.role} />
+        <SelectField name="role" label="Role" options={ROLES} value={of.role} />
       </Form>
     </Dialog>
   );
@@ -86,22 +86,22 @@ function Consequences({ left }: { left: LeftBehind }) {
   );
 }
 
-export function RemoveMember({ member, onClose }: DialogProps) {
-  const read = useRead("GET /v1/members/{userId}/left_behind", { params: { userId: member.user_id } });
+export function RemoveMember({ of, onClose }: DialogProps) {
+  const read = useRead("GET /v1/members/{userId}/left_behind", { params: { userId: of.user_id } });
   const { data } = read.state.value;
   const send = async ({ revoke = "none" }: Values): Promise<void> => {
     const query = { revoke: WHAT.find((what) => what === revoke) };
-    await call("DELETE /v1/members/{userId}", { params: { userId: member.user_id }, query });
+    await call("DELETE /v1/members/{userId}", { params: { userId: of.user_id }, query });
     onClose();
     toast("Member removed.");
-    if (isMe(member)) {
+    if (isMe(of)) {
       await refreshMe();
       go("#/workspaces");
     } else refreshReads("/v1/");
   };
   return (
     <Confirm
-      title={<Named verb="Remove" name={memberName(member)} />}
+      title={<Named verb="Remove" name={memberName(of)} />}
       submit="Remove member"
       send={send}
       onClose={onClose}

@@ -1,9 +1,10 @@
 // The people of the workspace and the invitations into it.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { serverNow } from "../api/clock.ts";
 import { useRead } from "../api/query.ts";
 import { roleName, session } from "../api/session.ts";
 import type { Member } from "../api/records.ts";
+import { useCreate, useDialogs } from "../records/use-dialogs.tsx";
 import { setParams } from "../links.ts";
 import { Badge, type Tone } from "../components/badge.tsx";
 import { Button, roleReason } from "../components/button.tsx";
@@ -15,21 +16,17 @@ import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
-import { InviteMember, RevokeInvite, type Invite } from "./invite-dialogs.tsx";
+import { InviteMember, RevokeInvite, useMail, type Invite } from "./invite-dialogs.tsx";
 import { ChangeRole, memberName, RemoveMember } from "./member-dialogs.tsx";
 
-type Open =
-  | { name: "invite" }
-  | { name: "role" | "remove"; member: Member }
-  | { name: "revoke"; invite: Invite }
-  | null;
+const DIALOGS = { role: ChangeRole, remove: RemoveMember } as const;
 
-function memberColumns(open: (next: Open) => void): Column<Member>[] {
+function memberColumns(open: (name: keyof typeof DIALOGS, of: Member) => void): Column<Member>[] {
   const menu = (member: Member) => {
     const disabled = roleReason("owner");
     return [
-      [{ label: "Change role", disabled, onSelect: () => open({ name: "role", member }) }],
-      [{ label: "Remove", disabled, danger: true, onSelect: () => open({ name: "remove", member }) }],
+      [{ label: "Change role", disabled, onSelect: () => open("role", member) }],
+      [{ label: "Remove", disabled, danger: true, onSelect: () => open("remove", member) }],
     ];
   };
   return [
@@ -68,7 +65,7 @@ function inviteState({ accepted_at, revoked_at, expires_at }: Invite): [name: st
   return Date.parse(expires_at) <= serverNow() ? ["Expired", "plain"] : ["Pending", "warn"];
 }
 
-function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
+function inviteColumns(revoke: (invite: Invite) => void): Column<Invite>[] {
   return [
     { head: "Email", names: true, cell: ({ email }) => <UserText>{email}</UserText> },
     { head: "Role", cell: ({ role }) => roleName(role) },
@@ -89,11 +86,7 @@ function inviteColumns(open: (next: Open) => void): Column<Invite>[] {
       actions: true,
       cell: (invite) =>
         inviteState(invite)[0] === "Pending" && (
-          <Button
-            needs="owner"
-            label={`Revoke the invitation for ${invite.email}`}
-            onClick={() => open({ name: "revoke", invite })}
-          >
+          <Button needs="owner" label={`Revoke the invitation for ${invite.email}`} onClick={() => revoke(invite)}>
             Revoke
           </Button>
         ),
@@ -108,6 +101,7 @@ function InviteTables({ invites, columns }: { invites: readonly Invite[]; column
   );
   return (
     <>
+      {others.length === 0 && <p class="muted">No open invitations.</p>}
       {others.length > 0 && <Table caption="Invitations" columns={columns} rows={others} rowKey={({ id }) => id} />}
       {accepted.length > 0 && (
         <details class="more">
@@ -119,7 +113,8 @@ function InviteTables({ invites, columns }: { invites: readonly Invite[]; column
   );
 }
 
-function Invitations({ open }: { open: (next: Open) => void }) {
+function Invitations({ onInvite }: { onInvite: () => void }) {
+  const { open, dialog } = useDialogs({ revoke: RevokeInvite });
   const after = pageCursor();
   const read = useRead("GET /v1/invites", { query: { after, limit: pageSize(HALF_MAX) } });
   return (
@@ -131,7 +126,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
               icon="members"
               title="No invitations"
               action={
-                <Button needs="owner" onClick={() => open({ name: "invite" })}>
+                <Button needs="owner" onClick={onInvite}>
                   Invite a colleague
                 </Button>
               }
@@ -141,7 +136,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
             </Empty>
           ) : (
             <>
-              <InviteTables invites={list.data} columns={inviteColumns(open)} />
+              <InviteTables invites={list.data} columns={inviteColumns((invite) => open("revoke", invite))} />
               {(list.has_more || after !== undefined) && (
                 <Pager next={nextCursor(list)} shown={list.data.length} what="invitation" max={HALF_MAX} />
               )}
@@ -149,6 +144,7 @@ function Invitations({ open }: { open: (next: Open) => void }) {
           )
         }
       </Loaded>
+      {dialog}
     </Panel>
   );
 }
@@ -156,7 +152,8 @@ function Invitations({ open }: { open: (next: Open) => void }) {
 /** Beside the cursor of the invitations. */
 const CURSOR = "members_after";
 
-function MemberList({ open }: { open: (next: Open) => void }) {
+function MemberList() {
+  const { open, dialog } = useDialogs(DIALOGS);
   const after = pageCursor(CURSOR);
   const read = useRead("GET /v1/members", { query: { after, limit: pageSize(HALF_MAX) } });
   // The person who ends the page before may have been removed since.
@@ -180,36 +177,25 @@ function MemberList({ open }: { open: (next: Open) => void }) {
           </>
         )}
       </Loaded>
+      {dialog}
     </Panel>
   );
 }
 
 export function Members() {
-  const { mail = "smtp" } = useRead("GET /v1/instance", {}).state.value.data ?? {};
-  const [shown, setShown] = useState<Open>(null);
-  const close = (): void => setShown(null);
+  const mail = useMail();
+  const { button, dialog, open } = useCreate("Invite", InviteMember, "owner");
   return (
-    <Page
-      title="Members"
-      lead="The people who run this workspace."
-      actions={
-        <Button kind="primary" icon="plus" needs="owner" onClick={() => setShown({ name: "invite" })}>
-          Invite
-        </Button>
-      }
-    >
+    <Page title="Members" lead="The people who run this workspace." actions={button}>
       {mail !== "smtp" && (
         <p class="note">
           This server does not deliver mail{mail === "file" ? ": it writes messages to files" : ""}. Pass invite links
           on yourself.
         </p>
       )}
-      <MemberList open={setShown} />
-      <Invitations open={setShown} />
-      {shown?.name === "invite" && <InviteMember mail={mail} onClose={close} />}
-      {shown?.name === "role" && <ChangeRole member={shown.member} onClose={close} />}
-      {shown?.name === "remove" && <RemoveMember member={shown.member} onClose={close} />}
-      {shown?.name === "revoke" && <RevokeInvite invite={shown.invite} onClose={close} />}
+      <MemberList />
+      <Invitations onInvite={open} />
+      {dialog}
     </Page>
   );
 }

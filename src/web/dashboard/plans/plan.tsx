@@ -1,16 +1,16 @@
 // The page of one plan.
-import { useState } from "preact/hooks";
 import { formatNumber } from "../../shared/format.ts";
-import { isNotFound, useRead } from "../api/query.ts";
+import { useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
 import { Recent } from "../home/recent.tsx";
-import { hrefTo, hrefToList } from "../links.ts";
+import { useDialogs } from "../records/use-dialogs.tsx";
+import { hrefTo } from "../links.ts";
 import { RuleList } from "../keys/rule-list.tsx";
 import { Chips } from "../components/badge.tsx";
 import { Button } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
-import { Facts, Page, Panel } from "../components/page.tsx";
-import { Loaded } from "../components/skeleton.tsx";
+import { Facts, Panel } from "../components/page.tsx";
+import { RecordPage } from "../records/page.tsx";
 import { Time } from "../components/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
 import { daysText, keysText, limitsText, quotaText } from "./words.ts";
@@ -66,33 +66,30 @@ function Details({ plan }: { plan: Plan }) {
   );
 }
 
+function Actions({ of }: { of: Plan }) {
+  const { open, dialog } = useDialogs({ edit: EditPlan, delete: DeletePlan });
+  return (
+    <>
+      <Button needs="admin" onClick={() => open("edit", of)}>
+        Edit
+      </Button>
+      <Button
+        needs="admin"
+        disabled={of.tenants > 0 ? "Tenants still use this plan." : null}
+        onClick={() => open("delete", of)}
+      >
+        Delete plan
+      </Button>
+      {dialog}
+    </>
+  );
+}
+
 export function PlanPage({ id }: { id: string }) {
   const read = useRead("GET /v1/plans/{id}", { params: { id } });
-  const [open, setOpen] = useState<"edit" | "delete" | null>(null);
-  const plan = read.state.value.data;
-  const close = (): void => setOpen(null);
-  const used = plan && plan.tenants > 0 ? "Tenants still use this plan." : null;
   return (
-    <Page
-      isMissing={isNotFound(read)}
-      title={plan?.name ?? "Plan"}
-      back={{ href: hrefToList("plans"), label: "Plans" }}
-      actions={
-        plan && (
-          <>
-            <Button needs="admin" onClick={() => setOpen("edit")}>
-              Edit
-            </Button>
-            <Button needs="admin" disabled={used} onClick={() => setOpen("delete")}>
-              Delete plan
-            </Button>
-          </>
-        )
-      }
-    >
-      <Loaded read={read}>{(data) => <Details plan={data} />}</Loaded>
-      {plan && open === "edit" && <EditPlan plan={plan} onClose={close} />}
-      {plan && open === "delete" && <DeletePlan plan={plan} onClose={close} />}
-    </Page>
+    <RecordPage read={read} type="Plan" title={({ name }) => name} actions={(of) => <Actions of={of} />}>
+      {(of) => <Details plan={of} />}
+    </RecordPage>
   );
 }

@@ -2,13 +2,13 @@
 import { formatNumber } from "../../shared/format.ts";
 import { useRead } from "../api/query.ts";
 import type { Plan } from "../api/records.ts";
-import { useCreate } from "../forms/create.tsx";
+import { useCreate } from "../records/use-dialogs.tsx";
 import { hrefTo } from "../links.ts";
 import { Chips } from "../components/badge.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
-import { Loaded } from "../components/skeleton.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import { isEmptyList, List } from "../records/list.tsx";
+import type { Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { CreatePlan } from "./plan-dialogs.tsx";
 import { daysText, keysText, limitsText, quotaText } from "./words.ts";
@@ -46,30 +46,29 @@ const COLUMNS: readonly Column<Plan>[] = [
 export function Plans() {
   const read = useRead("GET /v1/plans", {});
   const { button: create, dialog } = useCreate("Create plan", CreatePlan);
-  const isEmpty = read.state.value.data?.data.length === 0;
   return (
     <Page
       title="Plans"
       lead="What tenants may have: rate limits, scopes, how many keys and for how long."
-      actions={!isEmpty && create}
+      actions={!isEmptyList(read) && create}
     >
-      <Loaded read={read}>
-        {({ data }) =>
-          isEmpty ? (
-            <Empty
-              icon="plan"
-              title="No plans yet"
-              action={create}
-              command='keyrack plan create --name "Pro" --slug pro --max-keys 10'
-            >
-              A plan gives its tenants rate limits, the scopes that their keys may have, how many keys they may have and
-              how long those live. Changing it changes all of them at once.
-            </Empty>
-          ) : (
-            <Table caption="Plans" columns={COLUMNS} rows={data} rowKey={({ id }) => id} />
-          )
+      <List
+        read={read}
+        caption="Plans"
+        columns={COLUMNS}
+        what="plan"
+        empty={
+          <Empty
+            icon="plan"
+            title="No plans yet"
+            action={create}
+            command='keyrack plan create --name "Pro" --slug pro --max-keys 10'
+          >
+            A plan gives its tenants rate limits, the scopes that their keys may have, how many keys they may have and
+            how long those live. Changing it changes all of them at once.
+          </Empty>
         }
-      </Loaded>
+      />
       {dialog}
     </Page>
   );

@@ -2,12 +2,12 @@
 import { useState } from "preact/hooks";
 import { Combobox } from "../forms/combobox.tsx";
 import { CheckField, SelectField, type Option } from "../forms/field.tsx";
-import { env, hrefTo, serverUrl } from "../links.ts";
+import { env, hrefTo, param, serverUrl, setParams } from "../links.ts";
 import { useRead } from "../api/query.ts";
 import {
   searchTenants,
   useProjectsRead,
-  useTenants,
+  useTenantParam,
   type Project,
   type Tenant,
   type Suggestion,
@@ -17,6 +17,7 @@ import { Empty } from "../components/empty.tsx";
 import { Page, Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { SnippetTabs } from "../components/snippet.tsx";
+import type { Colours } from "./colours.ts";
 import { ColourFields } from "./colour-fields.tsx";
 import { Origins } from "./origins.tsx";
 import { Preview, type Look } from "./preview.tsx";
@@ -34,17 +35,15 @@ const LOCALES: readonly Option[] = [
 /** The portal starts in the theme of the dashboard. */
 const currentTheme = (): string => document.documentElement.dataset.theme ?? "light";
 
-type ControlsProps = {
-  projects: readonly Project[];
-  project: Project;
-  setProject: (id: string) => void;
-  tenant: Suggestion | null;
-  setTenant: (tenant: Suggestion | null) => void;
-  look: Look;
-  setLook: (look: Look) => void;
-};
+/** In the address, so that a colleague sees the same preview. */
+const choose = (name: string) => (value: string) => setParams({ [name]: value }, { replace: true });
 
-function Controls({ projects, project, setProject, tenant, setTenant, look, setLook }: ControlsProps) {
+/** Where customers may change keys, the address says nothing of it. */
+const READ_ONLY = "read";
+
+type ControlsProps = { projects: readonly Project[]; project: Project; tenant: Suggestion | null; look: Look };
+
+function Controls({ projects, project, tenant, look }: ControlsProps) {
   return (
     <div class="preview-controls">
       <SelectField
@@ -52,7 +51,7 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
         label="Project"
         options={projects.map(({ id, name }) => [id, name] as const)}
         value={project.id}
-        onChange={setProject}
+        onChange={choose("project")}
       />
       <Combobox
         name="tenant"
@@ -60,27 +59,15 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
         placeholder="Sample data"
         optional
         chosen={tenant}
-        onChoose={setTenant}
+        onChoose={(chosen) => choose("tenant")(chosen?.id ?? "")}
         search={searchTenants}
       />
-      <SelectField
-        name="theme"
-        label="Theme"
-        options={THEMES}
-        value={look.theme}
-        onChange={(value) => setLook({ ...look, theme: value })}
-      />
-      <SelectField
-        name="locale"
-        label="Language"
-        options={LOCALES}
-        value={look.locale}
-        onChange={(value) => setLook({ ...look, locale: value })}
-      />
+      <SelectField name="theme" label="Theme" options={THEMES} value={look.theme} onChange={choose("theme")} />
+      <SelectField name="locale" label="Language" options={LOCALES} value={look.locale} onChange={choose("locale")} />
       <CheckField
         label="May change keys"
         checked={look.mayChange}
-        onChange={(mayChange) => setLook({ ...look, mayChange })}
+        onChange={(mayChange) => choose("access")(mayChange ? "" : READ_ONLY)}
       />
     </div>
   );
@@ -88,13 +75,8 @@ function Controls({ projects, project, setProject, tenant, setTenant, look, setL
 
 type PreviewProps = { project: Project; look: Look };
 
-function SamplePreview({ project, look, note }: PreviewProps & { note: string }) {
-  return (
-    <>
-      <p class="warning">{note}</p>
-      <Preview subject={{ project, tenant: null, env: env.value }} look={look} />
-    </>
-  );
+function SamplePreview({ project, look }: PreviewProps) {
+  return <Preview subject={{ project, tenant: null, env: env.value }} look={look} />;
 }
 
 /** Sample data never appears under the tenant's name: it would be taken for the tenant's keys. */
@@ -107,37 +89,46 @@ function TenantPreview({ project, look, tenant }: PreviewProps & { tenant: Tenan
         data.length > 0 ? (
           <Preview subject={{ project, tenant, env: env.value }} look={look} />
         ) : (
-          <SamplePreview
-            {...{ project, look }}
-            note={`This tenant has no ${env.value} keys in this project. What you see is sample data.`}
-          />
+          <>
+            <p class="warning">This tenant has no {env.value} keys in this project. What you see is sample data.</p>
+            <SamplePreview {...{ project, look }} />
+          </>
         )
       }
     </Loaded>
   );
 }
 
+const optionOf = (options: readonly Option[], name: string): string | undefined =>
+  options.find(([value]) => value === param(name))?.[0];
+
 function Workbench({ projects, first }: { projects: readonly Project[]; first: Project }) {
-  const [projectId, setProject] = useState(first.id);
-  const [chosen, setTenant] = useState<Suggestion | null>(null);
-  const [look, setLook] = useState<Look>({ theme: currentTheme(), locale: "en", colours: {}, mayChange: true });
-  const tenant = useTenants(chosen ? [chosen.id] : []).get(chosen?.id ?? "") ?? null;
-  const project = projects.find(({ id }) => id === projectId) ?? first;
+  const [colours, setColours] = useState<Colours>({});
+  const { tenant, chosen } = useTenantParam();
+  const project = projects.find(({ id }) => id === param("project")) ?? first;
+  const look: Look = {
+    theme: optionOf(THEMES, "theme") ?? currentTheme(),
+    locale: optionOf(LOCALES, "locale") ?? "en",
+    colours,
+    mayChange: param("access") !== READ_ONLY,
+  };
   return (
     <>
+      <Panel title="Preview">
+        <Controls {...{ projects, project, tenant: chosen, look }} />
+        <ColourFields theme={look.theme} colours={colours} onChange={setColours} />
+        <p class="muted small">
+          {!chosen && "Sample data. Choose a tenant to see its keys. "}Nothing that you press here changes anything.
+        </p>
+        {tenant ? <TenantPreview {...{ project, look, tenant }} /> : <SamplePreview {...{ project, look }} />}
+      </Panel>
       <Origins />
       <Panel title="Embed it">
-        <SnippetTabs label="Embed it" snippets={portalSnippets(serverUrl(), project.id, env.value, look.colours)} />
-      </Panel>
-      <Panel title="Preview">
-        <Controls {...{ projects, project, setProject, tenant: chosen, setTenant, look, setLook }} />
-        <ColourFields theme={look.theme} colours={look.colours} onChange={(colours) => setLook({ ...look, colours })} />
-        {tenant ? (
-          <TenantPreview {...{ project, look, tenant }} />
-        ) : (
-          <SamplePreview {...{ project, look }} note="Sample data. Choose a tenant to see its keys." />
-        )}
-        <p class="muted small">Nothing that you press here changes anything.</p>
+        <SnippetTabs
+          tabParam="code"
+          label="Embed it"
+          snippets={portalSnippets(serverUrl(), project.id, env.value, colours)}
+        />
       </Panel>
     </>
   );

@@ -1,13 +1,14 @@
 // The page of one project: its defaults, and code that verifies its keys.
-import { useState } from "preact/hooks";
-import { isNotFound, POLL_MS, useRead } from "../api/query.ts";
+import { POLL_MS, useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
-import { env, hrefTo, hrefToList, serverUrl } from "../links.ts";
+import { useDialogs } from "../records/use-dialogs.tsx";
+import { env, hrefTo, serverUrl } from "../links.ts";
 import { Recent } from "../home/recent.tsx";
 import { FleetSummary } from "../fleet/summary.tsx";
 import { Button, LinkButton } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
-import { Facts, Page, Panel } from "../components/page.tsx";
+import { Facts, Panel } from "../components/page.tsx";
+import { RecordPage } from "../records/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { SnippetTabs } from "../components/snippet.tsx";
 import { Time } from "../components/time.tsx";
@@ -74,32 +75,26 @@ function Details({ project }: { project: Project }) {
   );
 }
 
+function Actions({ of }: { of: Project }) {
+  const { open, dialog } = useDialogs({ edit: EditProject, delete: DeleteProject });
+  return (
+    <>
+      <Button needs="admin" onClick={() => open("edit", of)}>
+        Edit
+      </Button>
+      <Button needs="admin" onClick={() => open("delete", of)}>
+        Delete project
+      </Button>
+      {dialog}
+    </>
+  );
+}
+
 export function ProjectPage({ id }: { id: string }) {
   const read = useRead("GET /v1/projects/{id}", { params: { id } });
-  const [open, setOpen] = useState<"edit" | "delete" | null>(null);
-  const project = read.state.value.data;
-  const close = (): void => setOpen(null);
   return (
-    <Page
-      isMissing={isNotFound(read)}
-      title={project?.name ?? "Project"}
-      back={{ href: hrefToList("projects"), label: "Projects" }}
-      actions={
-        project && (
-          <>
-            <Button needs="admin" onClick={() => setOpen("edit")}>
-              Edit
-            </Button>
-            <Button needs="admin" onClick={() => setOpen("delete")}>
-              Delete project
-            </Button>
-          </>
-        )
-      }
-    >
-      <Loaded read={read}>{(data) => <Details project={data} />}</Loaded>
-      {project && open === "edit" && <EditProject project={project} onClose={close} />}
-      {project && open === "delete" && <DeleteProject project={project} onClose={close} />}
-    </Page>
+    <RecordPage read={read} type="Project" title={({ name }) => name} actions={(of) => <Actions of={of} />}>
+      {(of) => <Details project={of} />}
+    </RecordPage>
   );
 }

@@ -3,12 +3,12 @@ import { useRead } from "../api/query.ts";
 import type { Project } from "../api/records.ts";
 import { hrefTo } from "../links.ts";
 import { ruleText } from "../keys/limits.ts";
-import { useCreate } from "../forms/create.tsx";
+import { useCreate } from "../records/use-dialogs.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
-import { Loaded } from "../components/skeleton.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import { pageCursor, pageSize } from "../components/pager.tsx";
+import { isEmptyList, List } from "../records/list.tsx";
+import type { Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { CreateProject } from "./project-dialogs.tsx";
@@ -37,31 +37,26 @@ const COLUMNS: readonly Column<Project>[] = [
 ];
 
 export function Projects() {
-  const after = pageCursor();
-  const read = useRead("GET /v1/projects", { query: { after, limit: pageSize() } });
+  const read = useRead("GET /v1/projects", { query: { after: pageCursor(), limit: pageSize() } });
   const { button: create, dialog } = useCreate("Create project", CreateProject);
-  const isEmpty = read.state.value.data?.data.length === 0 && after === undefined;
   return (
-    <Page title="Projects" lead="The APIs whose keys you manage." actions={!isEmpty && create}>
-      <Loaded read={read}>
-        {(list) =>
-          isEmpty ? (
-            <Empty
-              icon="project"
-              title="No projects yet"
-              action={create}
-              command='keyrack project create --name "My API" --slug my-api'
-            >
-              A project is one API of yours. Keys, their rate limits and the nodes that verify them belong to it.
-            </Empty>
-          ) : (
-            <>
-              <Table caption="Projects" columns={COLUMNS} rows={list.data} rowKey={({ id }) => id} />
-              <Pager next={nextCursor(list)} shown={list.data.length} what="project" />
-            </>
-          )
+    <Page title="Projects" lead="The APIs whose keys you manage." actions={!isEmptyList(read) && create}>
+      <List
+        read={read}
+        caption="Projects"
+        columns={COLUMNS}
+        what="project"
+        empty={
+          <Empty
+            icon="project"
+            title="No projects yet"
+            action={create}
+            command='keyrack project create --name "My API" --slug my-api'
+          >
+            A project is one API of yours. Keys, their rate limits and the nodes that verify them belong to it.
+          </Empty>
         }
-      </Loaded>
+      />
       {dialog}
     </Page>
   );

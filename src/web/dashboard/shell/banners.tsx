@@ -13,7 +13,8 @@ const isUnencrypted = location.protocol === "http:" && !LOOPBACK.test(location.h
 /** Whether the page shows data of the environment; "both": of live and test, whatever the switch says. */
 export type HasEnv = boolean | "both";
 
-export function Banners({ hasEnv }: { hasEnv: HasEnv }) {
+/** `hasData`: whether the page below shows what the server said before. */
+export function Banners({ hasEnv, hasData = true }: { hasEnv: HasEnv; hasData?: boolean }) {
   return (
     <>
       {isUnencrypted && (
@@ -23,7 +24,7 @@ export function Banners({ hasEnv }: { hasEnv: HasEnv }) {
       )}
       {offlineSince.value !== null && (
         <p class="banner bad" role="status">
-          Offline. Showing data from {formatClock(offlineSince.value)}.
+          Offline. {hasData ? `Showing data from ${formatClock(offlineSince.value)}.` : "The server cannot be reached."}
         </p>
       )}
       {newBuild.value && (

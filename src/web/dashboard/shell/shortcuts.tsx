@@ -81,6 +81,7 @@ const LISTED: readonly (readonly [keys: readonly string[], what: string])[] = [
   [["c"], "Create on this page"],
   [["j"], "Next row"],
   [["k"], "Previous row"],
+  [["→"], "Along the row, to exact times (← back)"],
   [["?"], "This list"],
 ];
 

@@ -9,23 +9,22 @@ import { ReasonField, reasonOf } from "../forms/common-fields.tsx";
 import type { Values } from "../forms/form.tsx";
 import { tenantProjects } from "../keys/policy-change.ts";
 import { PropagationDialog } from "../keys/propagation.tsx";
-import { KeysThatStop } from "../components/keys-that-stop.tsx";
+import { KeysThatStop } from "../records/keys-that-stop.tsx";
 import { Named } from "../components/text.tsx";
 import { toast } from "../shell/toasts.tsx";
 
-export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: () => void }) {
-  // The record changes below the dialog; what was asked for does not.
-  const [resumes] = useState(tenant.suspended_at !== null);
+export function SuspendTenant({ of, onClose }: { of: Tenant; onClose: () => void }) {
+  const resumes = of.suspended_at !== null;
   const [followed, setFollowed] = useState<readonly string[] | null>(null);
   const send = async (values: Values): Promise<void> => {
-    const target = { params: { id: tenant.id }, query: {} };
+    const target = { params: { id: of.id }, query: {} };
     const changed = resumes
       ? await call("POST /v1/tenants/{id}/resume", { ...target, body: {} })
       : await call("POST /v1/tenants/{id}/suspend", { ...target, body: reasonOf(values) });
     refreshReads("/v1/");
     const keys = plural(changed.affected_keys, "key");
     // It is done, whether this read succeeds or not.
-    const projects = await tenantProjects(tenant.id).catch(() => []);
+    const projects = await tenantProjects(of.id).catch(() => []);
     toast(
       resumes ? `Tenant resumed. ${keys} allowed again.` : `Tenant suspended. ${keys} refused.`,
       projects.length === 0,
@@ -44,7 +43,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
   const verb = resumes ? "Resume" : "Suspend";
   return (
     <Confirm
-      title={<Named verb={verb} name={tenantLabel(tenant)} />}
+      title={<Named verb={verb} name={tenantLabel(of)} />}
       submit={`${verb} tenant`}
       env="both"
       onClose={onClose}
@@ -56,7 +55,7 @@ export function SuspendTenant({ tenant, onClose }: { tenant: Tenant; onClose: ()
           ? "Requests with this tenant's keys are allowed again, except where a key itself is disabled, expired or revoked."
           : "Requests with any key of this tenant are refused until it is resumed, in live and in test."}
       </p>
-      {!resumes && <KeysThatStop of={{ tenant_id: tenant.id }} />}
+      {!resumes && <KeysThatStop of={{ tenant_id: of.id }} />}
     </Confirm>
   );
 }

@@ -1,10 +1,10 @@
 // The page of one tenant: its keys in the environment on the screen, and what is known about it.
-import { useState } from "preact/hooks";
-import { isNotFound, useRead } from "../api/query.ts";
-import { env, hrefTo, hrefToList } from "../links.ts";
+import { useRead } from "../api/query.ts";
+import { useDialogs } from "../records/use-dialogs.tsx";
+import { env, hrefTo } from "../links.ts";
 import { CreateKey } from "../keys/create.tsx";
 import { keyColumn, lastUsedColumn } from "../keys/key-name.tsx";
-import { useProjects, type Tenant } from "../api/records.ts";
+import { tenantLabel, useProjects, type Tenant } from "../api/records.ts";
 import { AllowedAddresses } from "../keys/addresses.tsx";
 import { RuleList } from "../keys/rule-list.tsx";
 import { StateBadge } from "../keys/state-badge.tsx";
@@ -13,7 +13,8 @@ import { Badge } from "../components/badge.tsx";
 import { Button, roleReason } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
 import { Menu } from "../components/menu.tsx";
-import { Facts, Page, Panel } from "../components/page.tsx";
+import { Facts, Panel } from "../components/page.tsx";
+import { RecordPage } from "../records/page.tsx";
 import { QuotaPanel } from "../plans/quota-meters.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
@@ -25,7 +26,6 @@ import { SuspendTenant } from "./suspend.tsx";
 import { DeleteTenant, EditTenant, EndEmbedTokens, metaText } from "./tenant-dialogs.tsx";
 
 const SHOWN_KEYS = 25;
-const DIALOGS = { edit: EditTenant, end: EndEmbedTokens, suspend: SuspendTenant, delete: DeleteTenant } as const;
 
 function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
@@ -111,60 +111,55 @@ function Details({ tenant }: { tenant: Tenant }) {
   );
 }
 
-type Opened = keyof typeof DIALOGS | "key";
+/** A new key of this tenant. */
+function CreateTenantKey({ of, onClose }: { of: Tenant; onClose: () => void }) {
+  return <CreateKey tenant={{ id: of.id, label: tenantLabel(of), hint: of.external_id }} onClose={onClose} />;
+}
 
-function Actions({ tenant, open }: { tenant: Tenant; open: (dialog: Opened) => void }) {
+function Actions({ of }: { of: Tenant }) {
+  const { open, dialog } = useDialogs({
+    key: CreateTenantKey,
+    edit: EditTenant,
+    end: EndEmbedTokens,
+    suspend: SuspendTenant,
+    delete: DeleteTenant,
+  });
   const disabled = roleReason("admin");
   return (
     <>
-      <Button kind="primary" icon="plus" needs="admin" onClick={() => open("key")}>
+      <Button kind="primary" icon="plus" needs="admin" onClick={() => open("key", of)}>
         Create key
       </Button>
-      <Button needs="admin" onClick={() => open("edit")}>
+      <Button needs="admin" onClick={() => open("edit", of)}>
         Edit
       </Button>
-      <Button needs="admin" onClick={() => open("suspend")}>
-        {tenant.suspended_at === null ? "Suspend" : "Resume"}
+      <Button needs="admin" onClick={() => open("suspend", of)}>
+        {of.suspended_at === null ? "Suspend" : "Resume"}
       </Button>
       <Menu
         label="More actions"
         groups={[
           // A list of them would be one request more than a page may need.
-          [{ label: "View changes", href: hrefTo("audit", { query: { target: tenant.id } }) }],
-          [{ label: "End embed tokens", disabled, onSelect: () => open("end") }],
-          [{ label: "Delete tenant", disabled, danger: true, onSelect: () => open("delete") }],
+          [{ label: "View changes", href: hrefTo("audit", { query: { target: of.id } }) }],
+          [{ label: "End embed tokens", disabled, onSelect: () => open("end", of) }],
+          [{ label: "Delete tenant", disabled, danger: true, onSelect: () => open("delete", of) }],
         ]}
       />
+      {dialog}
     </>
   );
 }
 
 export function TenantPage({ id }: { id: string }) {
   const read = useRead("GET /v1/tenants/{id}", { params: { id } });
-  const [open, setOpen] = useState<Opened | null>(null);
-  const tenant = read.state.value.data;
-  const Open = open !== null && open !== "key" ? DIALOGS[open] : null;
-  const label = tenant ? (tenant.name ?? tenant.external_id) : "Tenant";
-  const close = (): void => setOpen(null);
   return (
-    <Page
-      isMissing={isNotFound(read)}
-      title={label}
-      back={{ href: hrefToList("tenants"), label: "Tenants" }}
-      actions={tenant && <Actions tenant={tenant} open={setOpen} />}
-    >
-      <Loaded read={read}>
-        {(data) => (
-          <>
-            <State of={data} />
-            <Details tenant={data} />
-          </>
-        )}
-      </Loaded>
-      {tenant && Open && <Open tenant={tenant} onClose={close} />}
-      {tenant && open === "key" && (
-        <CreateKey tenant={{ id: tenant.id, label, hint: tenant.external_id }} onClose={close} />
+    <RecordPage read={read} type="Tenant" title={tenantLabel} actions={(of) => <Actions of={of} />}>
+      {(of) => (
+        <>
+          <State of={of} />
+          <Details tenant={of} />
+        </>
       )}
-    </Page>
+    </RecordPage>
   );
 }

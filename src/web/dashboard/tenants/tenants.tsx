@@ -1,17 +1,17 @@
 // The list of tenants.
 import { POLL_MS, useRead } from "../api/query.ts";
 import { usePlans, type Plan, type Tenant } from "../api/records.ts";
-import { clearFilters, Filters, isFiltered, SelectFilter } from "../forms/filters.tsx";
+import { Filters, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../links.ts";
 import { COUNT_MAX, useOverview } from "../api/overview.ts";
 import { Badge } from "../components/badge.tsx";
-import { useCreate } from "../forms/create.tsx";
-import { Empty, NoMatch } from "../components/empty.tsx";
+import { useCreate } from "../records/use-dialogs.tsx";
+import { Empty } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
-import { nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
+import { pageCursor, pageSize } from "../components/pager.tsx";
 import { SearchField } from "../forms/search.tsx";
-import { Loaded } from "../components/skeleton.tsx";
-import { Table, type Column } from "../components/table.tsx";
+import { isEmptyList, List } from "../records/list.tsx";
+import type { Column } from "../components/table.tsx";
 import { Name, UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { CreateTenant } from "./tenant-dialogs.tsx";
@@ -49,20 +49,21 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
 
 /** A search is paged by cursor, the plain list by its last id. */
 function query() {
-  const [q, plan_id, at, isSuspended] = [param("q"), param("plan"), pageCursor(), param("state") === "suspended"];
-  const searches = q !== "" || plan_id !== "" || isSuspended;
+  const [q, plan_id, at] = [param("q"), param("plan"), pageCursor()];
+  const state = STATES.find(([name]) => name === param("state"))?.[0];
+  const searches = q !== "" || plan_id !== "" || state !== undefined;
   return {
     limit: pageSize(),
     ...(q !== "" && { q }),
     ...(plan_id !== "" && { plan_id }),
-    ...(isSuspended && { state: "suspended" as const }),
+    ...(state && { state }),
     ...(at !== undefined && (searches ? { cursor: at } : { after: at })),
   };
 }
 
 const FILTERS = ["q", "plan", "state"];
 const STATES = [
-  ["", "All states"],
+  ["active", "Active"],
   ["suspended", "Suspended"],
 ] as const;
 
@@ -74,7 +75,7 @@ export function Tenants() {
   const isSearch = FILTERS.some((name) => param(name) !== "");
   const total = isSearch || !overview || overview.tenants >= COUNT_MAX ? undefined : overview.tenants;
   const { button: create, dialog } = useCreate("Create tenant", CreateTenant);
-  const isEmpty = read.state.value.data?.data.length === 0 && !isFiltered(FILTERS);
+  const isEmpty = isEmptyList(read, FILTERS);
   return (
     <Page title="Tenants" lead="Your customers: the organisations that hold keys." actions={!isEmpty && create}>
       {!isEmpty && (
@@ -87,30 +88,27 @@ export function Tenants() {
               options={[["", "All plans"], ...plans.map(({ id, name }) => [id, name] as const)]}
             />
           )}
-          <SelectFilter name="state" label="Filter by state" options={STATES} />
+          <SelectFilter name="state" label="Filter by state" options={[["", "All states"], ...STATES]} />
         </Filters>
       )}
-      <Loaded read={read} rows={8}>
-        {({ data, has_more, next_cursor = nextCursor({ data, has_more }) }) =>
-          isEmpty ? (
-            <Empty
-              icon="tenant"
-              title="No tenants yet"
-              action={create}
-              command="keyrack tenant create --external-id customer-1"
-            >
-              A tenant is one of your customers. Keys are made for a tenant, and usage is counted by tenant.
-            </Empty>
-          ) : data.length === 0 && next_cursor === null ? (
-            <NoMatch what="tenants" q={param("q")} onClear={() => clearFilters(FILTERS)} />
-          ) : (
-            <>
-              <Table caption="Tenants" columns={columns(plans)} rows={data} rowKey={({ id }) => id} />
-              <Pager next={next_cursor} shown={data.length} what="tenant" total={total} />
-            </>
-          )
+      <List
+        read={read}
+        caption="Tenants"
+        columns={columns(plans)}
+        what="tenant"
+        filters={FILTERS}
+        total={total}
+        empty={
+          <Empty
+            icon="tenant"
+            title="No tenants yet"
+            action={create}
+            command="keyrack tenant create --external-id customer-1"
+          >
+            A tenant is one of your customers. Keys are made for a tenant, and usage is counted by tenant.
+          </Empty>
         }
-      </Loaded>
+      />
       {dialog}
     </Page>
   );

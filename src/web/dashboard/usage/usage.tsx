@@ -42,7 +42,15 @@ function ActiveTenants() {
                   file="active-tenants"
                   starts={oldestFirst.map(({ month }) => month)}
                   buckets={oldestFirst.map(({ month }) => monthName(month))}
-                  series={[{ name: "Active tenants", values: oldestFirst.map((row) => row.active_tenants), colour: 1 }]}
+                  // A tenant that is active in two months is one tenant.
+                  series={[
+                    {
+                      name: "Active tenants",
+                      values: oldestFirst.map((row) => row.active_tenants),
+                      total: now,
+                      colour: 1,
+                    },
+                  ]}
                 />
               )}
             </>
