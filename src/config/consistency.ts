@@ -8,34 +8,44 @@ import { BadSetting, type Settings } from "./settings.ts";
 const METERED_HOURS_MIN_MS = 8 * DAY_MS;
 const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
 
+/** Names every rule that is broken. */
 export function requireConsistent(settings: Settings): void {
   const { host, port, metrics, tls_cert, tls_key, bootstrap, bootstrap_token } = settings;
-  if (Boolean(tls_cert) !== Boolean(tls_key)) throw new BadSetting("KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.");
-  if (metrics && metrics.port === port && port !== 0 && metrics.host === host)
-    throw new BadSetting("KEYRACK_METRICS and KEYRACK_PORT name the same port.");
-  if (bootstrap && bootstrap_token) requireUsableToken(bootstrap_token);
-  const { meter_url, series, public_url } = settings;
-  if (meter_url !== null && !series) throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_SERIES=on.");
-  if (meter_url !== null && settings.series_hours < METERED_HOURS_MIN_MS)
-    throw new BadSetting(
+  const { meter_url, series, series_hours, public_url, idempotency_store, redis_url } = settings;
+  const isPushed = meter_url !== null;
+  const rules: [isBroken: boolean, message: string][] = [
+    [Boolean(tls_cert) !== Boolean(tls_key), "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together."],
+    [
+      metrics !== null && metrics.port === port && port !== 0 && metrics.host === host,
+      "KEYRACK_METRICS and KEYRACK_PORT name the same port.",
+    ],
+    [isPushed && !series, "KEYRACK_METER_URL needs KEYRACK_SERIES=on."],
+    [
+      isPushed && series_hours < METERED_HOURS_MIN_MS,
       "KEYRACK_METER_URL needs KEYRACK_SERIES_HOURS of at least 8d: reports that come up to seven days late are pushed too.",
-    );
-  // The source of the pushed events: another one would make receivers count them again.
-  if (meter_url !== null && public_url === null)
-    throw new BadSetting("KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it.");
-  if (settings.scanner_keys_file && settings.scanner_keys_url)
-    throw new BadSetting(
+    ],
+    // The source of the pushed events: another one would make receivers count them again.
+    [isPushed && public_url === null, "KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it."],
+    [
+      Boolean(settings.scanner_keys_file) && Boolean(settings.scanner_keys_url),
       "Set KEYRACK_SCANNER_KEYS_FILE or KEYRACK_SCANNER_KEYS_URL, not both: they name the same keys.",
-    );
-  if (bootstrap_token && settings.bootstrap_token_file)
-    throw new BadSetting("Set KEYRACK_BOOTSTRAP_TOKEN or KEYRACK_BOOTSTRAP_TOKEN_FILE, not both.");
-  if (settings.restore_test_database_url.kind === "sqlite")
-    throw new BadSetting(
+    ],
+    [
+      Boolean(bootstrap_token) && Boolean(settings.bootstrap_token_file),
+      "Set KEYRACK_BOOTSTRAP_TOKEN or KEYRACK_BOOTSTRAP_TOKEN_FILE, not both.",
+    ],
+    [
+      settings.restore_test_database_url.kind === "sqlite",
       "KEYRACK_RESTORE_TEST_DATABASE_URL must be a postgres:// URL: SQLite needs no scratch database.",
-    );
-  const { idempotency_store, redis_url } = settings;
-  if (idempotency_store !== "database" && !redis_url)
-    throw new BadSetting(`KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`);
+    ],
+    [
+      idempotency_store !== "database" && !redis_url,
+      `KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`,
+    ],
+  ];
+  const broken = rules.flatMap(([isBroken, message]) => (isBroken ? [message] : []));
+  if (broken.length > 0) throw new BadSetting(broken.join(" "));
+  if (bootstrap && bootstrap_token) requireUsableToken(bootstrap_token);
 }
 
 /** A bootstrap token, of a setting or a file. */

@@ -3,7 +3,7 @@
 // prefix.
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parse as parseToml } from "smol-toml";
+import { parse as parseToml, TomlError } from "smol-toml";
 import { editDistance, suggestion } from "./nearest.ts";
 import { BadSetting, envOf, settingNames, settingsTable, type SettingName, type Settings } from "./settings.ts";
 import { fileDistrust, requireTrustedDataDir } from "./trusted-path.ts";
@@ -42,9 +42,10 @@ type LoadInput = {
 
 export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() }: LoadInput): Loaded {
   const warnings: string[] = [];
+  const problems: string[] = [];
   const path = namedConfigFile(env, configFile, cwd) ?? guessConfigFile(env, flags, cwd);
-  const file = path ? readConfigFile(path) : {};
-  warnings.push(...checkEnvironment(env));
+  const file = path ? readConfigFile(path, problems) : {};
+  checkEnvironment(env, { warnings, problems });
   const raw = {} as Loaded["raw"];
   const settings: Record<string, unknown> = {};
   for (const name of settingNames) {
@@ -62,9 +63,10 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
     try {
       settings[name] = parse(value);
     } catch (error) {
-      throw new BadSetting(`${sourceName(name, source, path)}: ${(error as Error).message}`);
+      problems.push(`${sourceName(name, source, path)}: ${(error as Error).message}`);
     }
   }
+  if (problems.length > 0) throw new BadSetting(problems.join("; "));
   if (raw.data_dir.source === "default") requireTrustedDataDir(resolve(cwd, raw.data_dir.value));
   return { settings: settings as Settings, raw, warnings };
 }
@@ -88,20 +90,21 @@ function guessConfigFile(env: LoadInput["env"], flags: NonNullable<LoadInput["fl
   return file ?? null;
 }
 
-function readConfigFile(file: string): SettingTexts {
+function readConfigFile(file: string, problems: string[]): SettingTexts {
   let parsed: Record<string, unknown>;
   try {
     parsed = parseToml(readFileSync(file, "utf8"));
   } catch (error) {
-    throw new BadSetting(`${file}: ${(error as Error).message.split("\n")[0]}`);
+    const at = error instanceof TomlError ? `:${error.line}:${error.column}` : "";
+    throw new BadSetting(`${file}${at}: ${(error as Error).message.split("\n")[0]}`);
   }
   const result: SettingTexts = {};
   for (const [key, value] of Object.entries(parsed)) {
     const name = settingNames.find((candidate) => candidate === key);
-    if (!name) throw new BadSetting(`${file}: unknown setting "${key}"${suggestion(key, settingNames)}`);
-    if (!["string", "number", "boolean"].includes(typeof value))
-      throw new BadSetting(`${file}: ${key} must be a string, a number or a boolean`);
-    result[name] = typeof value === "boolean" ? (value ? "on" : "off") : String(value);
+    if (!name) problems.push(`${file}: unknown setting "${key}"${suggestion(key, settingNames)}`);
+    else if (!["string", "number", "boolean"].includes(typeof value))
+      problems.push(`${file}: ${key} must be a string, a number or a boolean`);
+    else result[name] = typeof value === "boolean" ? (value ? "on" : "off") : String(value);
   }
   return result;
 }
@@ -118,14 +121,12 @@ function isServiceLink(envName: string, value: string | undefined, warnings: str
 /** The same for names that differ only in the order of their words. */
 const wordsOf = (name: string): string => name.split("_").toSorted().join("_");
 
-function checkEnvironment(env: LoadInput["env"]): string[] {
+function checkEnvironment(env: LoadInput["env"], found: { warnings: string[]; problems: string[] }): void {
   const known: string[] = [...settingNames.map(envOf), ...CLIENT_ENV, "KEYRACK_CONFIG"];
-  const warnings: string[] = [];
   for (const name of Object.keys(env)) {
     if (!name.startsWith("KEYRACK_") || name.startsWith("KEYRACK_TEST_") || known.includes(name)) continue;
     const near = known.find((other) => editDistance(name, other) <= 2 || wordsOf(name) === wordsOf(other));
-    if (near) throw new BadSetting(`Unknown setting ${name}. Did you mean ${near}?`);
-    warnings.push(`Unknown environment variable ${name} is ignored.`);
+    if (near) found.problems.push(`Unknown setting ${name}. Did you mean ${near}?`);
+    else found.warnings.push(`Unknown environment variable ${name} is ignored.`);
   }
-  return warnings;
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
 import { filesIn, readText } from "../../harness/repository.ts";
+import { requireConsistent } from "../../src/config/consistency.ts";
 import { loadSettings } from "../../src/config/load.ts";
 
 const load = (env: Record<string, string>) => loadSettings({ env, cwd: "/nowhere" });
@@ -70,6 +71,26 @@ describe("settings", () => {
     );
   });
 
+  it("are rejected with all that is wrong, not only the first", () => {
+    using at = tempDir();
+    const file = join(at.dir, "keyrack.toml");
+    writeFileSync(file, 'regoin = "eu"\nthrottle = "yes"\nhost = [1]\npublic_url = "keys.example.com"\n');
+    const env = { KEYRACK_PORT: "70000", KEYRACK_BACKUP_EVRY: "1d" };
+    expect(() => loadSettings({ env, cwd: at.dir })).toThrow(
+      [
+        `${file}: unknown setting "regoin". Did you mean "region"?`,
+        `${file}: host must be a string, a number or a boolean`,
+        "Unknown setting KEYRACK_BACKUP_EVRY. Did you mean KEYRACK_BACKUP_EVERY?",
+        "KEYRACK_PORT: must be a whole number from 0 to 65535",
+        `${file}: public_url: must be an http:// or https:// URL`,
+        `${file}: throttle: must be on or off`,
+      ].join("; "),
+    );
+    const { settings } = load({ KEYRACK_TLS_CERT: "cert.pem", KEYRACK_METER_URL: "https://m.example" });
+    const rules = /KEYRACK_TLS_CERT and KEYRACK_TLS_KEY.* KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL/;
+    expect(() => requireConsistent(settings)).toThrow(rules);
+  });
+
   it("and variables that the CLI and the library read are known", () => {
     const sources = filesIn("src", ".ts").map((file) => readText(file));
     const read = sources.flatMap((text) => [...text.matchAll(/\benv\.(KEYRACK_\w+)/g)].map(([, name]) => [name, ""]));
@@ -87,7 +108,7 @@ describe("keyrack.toml", () => {
   it.each([
     ['regoin = "eu"', 'unknown setting "regoin". Did you mean "region"?'],
     ["port = [1]", "port must be a string, a number or a boolean"],
-    ["port = ", "Invalid TOML"],
+    ["port = ", "keyrack.toml:1:8: Invalid TOML"],
   ])("is rejected with %s", (text, message) => {
     using at = tempDir();
     writeFileSync(join(at.dir, "keyrack.toml"), `${text}\n`);
