@@ -47,24 +47,32 @@ export async function openVault(
 ): Promise<{ vault: Vault; createdFile: string | null }> {
   const file = masterKeyFile(settings, dir);
   const known = await getFact(store.read, "master_key_fingerprint");
-  finishRotation(file, known);
-  const missing = !existsSync(file);
-  if (missing && known)
+  if (isNextKey(file, known)) promote(file);
+  if (known) requireKeyOf(file, known);
+  const created = !existsSync(file) && createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
+  const vault = readVault(file);
+  requireKeyOf(file, await claimFactOnce({ store }, "master_key_fingerprint", () => vault.fingerprint));
+  return { vault, createdFile: created ? file : null };
+}
+
+/** Rejects what a start would: a master key that is missing, or is not the one of the database's fingerprint. */
+export function requireMasterKey(settings: Settings, dir: string, fingerprint: string): void {
+  const file = masterKeyFile(settings, dir);
+  if (!isNextKey(file, fingerprint)) requireKeyOf(file, fingerprint);
+}
+
+function requireKeyOf(file: string, fingerprint: string): void {
+  if (!existsSync(file))
     throw new BadSetting(
       `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
     );
-  const created = missing && createPrivateFile(file, newMasterKey(), "KEYRACK_MASTER_KEY_FILE");
-  const vault = readVault(file);
-  const fingerprint = await claimFactOnce({ store }, "master_key_fingerprint", () => vault.fingerprint);
-  if (fingerprint !== vault.fingerprint) {
-    // As after a restore of a backup from before a rotation.
-    const kept = keptKeyFile(file, fingerprint);
-    const right = existsSync(kept) ? kept : "the right one";
-    throw new BadSetting(
-      `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to ${right}.`,
-    );
-  }
-  return { vault, createdFile: created ? file : null };
+  if (readVault(file).fingerprint === fingerprint) return;
+  // As after a restore of a backup from before a rotation.
+  const kept = keptKeyFile(file, fingerprint);
+  const right = existsSync(kept) ? kept : "the right one";
+  throw new BadSetting(
+    `The master key in ${file} is not the one this database was set up with. Set KEYRACK_MASTER_KEY_FILE to ${right}.`,
+  );
 }
 
 type NextMasterKey = {
@@ -100,11 +108,11 @@ function promote(file: string): string {
 }
 
 /**
- * Completes a rotation that was interrupted after the database had committed to the new key. One that was interrupted
- * before may have left a file without a key, which is ignored.
+ * Whether a rotation was interrupted after the database had committed to the new key: a start completes it. One that
+ * was interrupted before may have left a file without a key, which is ignored.
  */
-function finishRotation(file: string, fingerprint: string | undefined): void {
-  if (!existsSync(file) || !existsSync(nextKeyFile(file))) return;
+function isNextKey(file: string, fingerprint: string | undefined): boolean {
+  if (!existsSync(file) || !existsSync(nextKeyFile(file))) return false;
   const next = decodeMasterKey(readPrivateFile(nextKeyFile(file)));
-  if (next && createVault(next).fingerprint === fingerprint) promote(file);
+  return next !== null && createVault(next).fingerprint === fingerprint;
 }

@@ -159,10 +159,28 @@ describe("keyrack doctor", () => {
       expect.arrayContaining([
         "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.",
         `${key} is readable by others. Run: chmod 600 ${key}`,
-        `${join(temp.dir, "none")} cannot be read: ENOENT.`,
+        "This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.",
       ]),
     );
-    const none = join(temp.dir, "none");
+    const [none, own] = [join(temp.dir, "none"), join(dir, "master.key")];
+    const rightKey = readFileSync(own);
+    for (const [what, spoil] of [
+      ["set up with a master key that is not here", () => rmSync(own)],
+      ["is not the one this database was set up with", () => writeFileSync(own, "ab".repeat(32), { mode: 0o600 })],
+      ["does not hold a master key", () => writeFileSync(own, "short")],
+      ["is readable by others", () => chmodSync(own, 0o644)],
+    ] as const) {
+      spoil();
+      expect(await report()).toMatchObject({
+        code: 4,
+        findings: expect.arrayContaining([
+          { level: "fail", what: expect.stringContaining(what), mend: expect.any(String) },
+        ]),
+      });
+    }
+    rmSync(own);
+    writeFileSync(own, rightKey, { mode: 0o600 });
+    expect((await report()).code).toBe(0);
     const unread = { KEYRACK_BOOTSTRAP_TOKEN_FILE: none, KEYRACK_BOOTSTRAP: "off" }; // a start does not read it
     expect((await whats(unread)).filter((what) => what.includes(none))).toEqual([]);
     rmSync(join(dir, "bootstrap.token"));

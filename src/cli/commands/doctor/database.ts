@@ -5,7 +5,6 @@ import { join, resolve } from "node:path";
 import type { Settings } from "../../../config/settings.ts";
 import type { Source } from "../../../store/offline/source.ts";
 import { escapeControls } from "../../ui/output.ts";
-import { SECRET_FIX } from "./settings.ts";
 import { fail, ok, risk, type Finding } from "./findings.ts";
 
 const NAMED_NODES_MAX = 10;
@@ -42,11 +41,16 @@ export async function checkDatabase(settings: Settings): Promise<Finding[]> {
 }
 
 /** The first start creates a missing master key; later ones need the key that the database was set up with. */
-async function checkMasterKey(source: Source, { master_key_file }: Settings): Promise<Finding[]> {
+async function checkMasterKey(source: Source, settings: Settings): Promise<Finding[]> {
   const { readFactOf } = await import("../../../store/offline/contents.ts");
-  if (!master_key_file || existsSync(resolve(master_key_file))) return [];
-  const isNeeded = (await readFactOf(source, "master_key_fingerprint")) !== null;
-  return isNeeded ? [fail(`${resolve(master_key_file)} cannot be read: ENOENT.`, SECRET_FIX)] : [];
+  const { requireMasterKey } = await import("../../../server/master-key.ts");
+  const fingerprint = await readFactOf(source, "master_key_fingerprint");
+  try {
+    if (fingerprint !== null) requireMasterKey(settings, resolve(settings.data_dir), fingerprint);
+    return [];
+  } catch (error) {
+    return [fail((error as Error).message, "Without it the server does not start.")];
+  }
 }
 
 /** Deleting the file does not end the token. A server without an owner is no risk: secret keys may be all it needs. */

@@ -6,12 +6,12 @@ import { isLoopback, plainConnections } from "../../../config/exposure.ts";
 import type { Settings } from "../../../config/settings.ts";
 import { fail, ok, risk, type Finding } from "./findings.ts";
 
-const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.toml"];
+const PRIVATE_FILES = ["bootstrap.token", "keyrack.db", "keyrack.toml"];
 const FREE_MIN = 1024 ** 3;
 /** Files that the server opens beside its connections: database, log, modules. */
 const OWN_FILES = 200;
 const LOOPBACK_URL = /^https?:\/\/(127(\.\d{1,3}){3}|localhost|\[::1\])(:\d+)?(\/|$)/;
-export const SECRET_FIX = "The server needs this secret; no other user may read it.";
+const SECRET_FIX = "The server needs this secret; no other user may read it.";
 
 /** `pid` is that of the instance with these settings, or of this command. */
 export async function checkSettings(settings: Settings, pid: number): Promise<Finding[]> {
@@ -60,13 +60,12 @@ function checkFiles(dir: string, settings: Settings): Finding[] {
 
 /**
  * Secrets outside of the data dir that a start reads. It refuses one that is missing or that others can read, except a
- * TLS key, and except a missing master key, see checkMasterKey.
+ * TLS key. The master key is compared with the database, see checkMasterKey.
  */
 async function checkSecretFiles(settings: Settings): Promise<Finding[]> {
   const { readPrivateFile } = await import("../../../server/data-dir.ts");
   const { bootstrap, bootstrap_token_file, tls_key } = settings;
-  const master_key_file = existsSync(resolve(settings.master_key_file)) ? settings.master_key_file : "";
-  return [master_key_file, bootstrap ? bootstrap_token_file : "", tls_key].flatMap((file) => {
+  return [bootstrap ? bootstrap_token_file : "", tls_key].flatMap((file) => {
     try {
       if (file) readPrivateFile(resolve(file));
       return [];
