@@ -133,7 +133,7 @@ async function readJson(response: Response, maxBytes: number): Promise<unknown> 
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch {
-    throw new CallError("malformed", "The response is not JSON.", response.status);
+    throw new CallError("malformed", "The response is not JSON: is url that of a Keyrack server?", response.status);
   }
 }
 

@@ -36,8 +36,8 @@ function isRejection(error: CallError): boolean {
 
 const REASONS: Readonly<Record<number, string>> = {
   400: "the server does not accept the request. Check that url is that of a Keyrack server, and projectId and env",
-  401: "the secret key is not accepted. Check secretKey: it may be revoked, expired or of another server",
-  403: "the secret key may not read policies: it needs the permission verify",
+  401: "the secret key is not accepted. Check secretKey (it may be revoked, expired or of another server) and the proxies before url",
+  403: "the secret key may not read policies: it needs the permission verify. Or a proxy before url refuses the request",
   404: "there is no project with this id, or the URL is not that of a Keyrack server. Check projectId and url",
 };
 
@@ -49,7 +49,7 @@ function startError({ status, redirect }: CallError): KeyrackError {
 /** `cause`: why the last call failed; null while none has. */
 function timeoutError(timeoutMs: number | undefined, url: string, cause: Error | null): KeyrackError {
   const message = `keyrack has no policy after ${timeoutMs} ms from ${url}`;
-  if (!cause) return new KeyrackError(`${message}.`, { code: "timeout" });
+  if (!cause) return new KeyrackError(`${message}: no response yet.`, { code: "timeout" });
   return new KeyrackError(`${message}: ${redactCredentials(cause.message)}`, { code: "timeout", cause });
 }
 

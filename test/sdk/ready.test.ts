@@ -41,7 +41,7 @@ describe("the options of ready()", () => {
     ports.advance(699);
     expect(ports.waiting).toContain(1);
     ports.advance(1);
-    expect(await late).toBe(`KeyrackError: keyrack has no policy after 700 ms from ${plane.url}.`);
+    expect(await late).toBe(`KeyrackError: keyrack has no policy after 700 ms from ${plane.url}: no response yet.`);
   });
 
   it.each([Number.NaN, "", "5s", null, true, {}])("reject a timeout that is no number: %o", async (timeoutMs) => {
@@ -81,8 +81,8 @@ describe("a KeyrackError", () => {
 
   it.each([
     [400, "Check that url is that of a Keyrack server, and projectId and env"],
-    [401, "Check secretKey: it may be revoked, expired or of another server"],
-    [403, "it needs the permission verify"],
+    [401, "Check secretKey (it may be revoked, expired or of another server) and the proxies before url"],
+    [403, "it needs the permission verify. Or a proxy before url refuses the request"],
     [404, "Check projectId and url"],
   ])("of a rejection has the status %d and says what to check", async (status, text) => {
     const error = await errorFor(() => ({ status, text: "{}" }));
@@ -176,7 +176,11 @@ describe("a KeyrackError", () => {
 
   it.each<[string, Parameters<typeof errorFor>[0], string]>([
     ["a server that is restarting", () => ({ status: 503, text: "" }), "Rejected with status 503."],
-    ["a web page", () => ({ status: 200, text: "<h1>Welcome</h1>" }), "The response is not JSON."],
+    [
+      "a web page",
+      () => ({ status: 200, text: "<h1>Welcome</h1>" }),
+      "The response is not JSON: is url that of a Keyrack server?",
+    ],
   ])("of a timeout names the URL and the last failure: %s", async (_, fault, why) => {
     await using plane = await FakeControlPlane.start();
     plane.injectFault = fault;
