@@ -1,5 +1,5 @@
-// The behaviour of the fake control plane, verified with a real server: leases, idempotent handlers, a paged snapshot,
-// a restart from the cache file, a wrong credential.
+// The behaviour of the fake control plane, verified with a real server and a secret key that may only verify: leases,
+// quotas, idempotent handlers, reports, a paged snapshot, a restart from the cache file, a wrong credential.
 
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -13,24 +13,23 @@ import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { apiBackends } from "../../harness/databases/backends.ts";
-import { testInstance, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
+import { testInstance, type Json, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
 async function world(backend: (typeof apiBackends)[number], options: TestInstanceOptions = {}) {
   const instance = await testInstance(backend, options);
   const workspace = await instance.workspace();
+  const restricted = { env: "live", permissions: ["verify"] };
+  const { key: secretKey } = (await workspace.call("sk_owner", "POST /v1/secret_keys", restricted)).body;
   const closers: (() => unknown)[] = [];
   return {
     instance,
     workspace,
     node(more: Partial<KeyrackOptions> = {}) {
-      const options = {
-        url: instance.url,
-        secretKey: workspace.keys.sk_owner,
-        projectId: workspace.project_id,
-        ...more,
-      };
-      const keyrack = createKeyrackWith(options, patientPorts()) as Keyrack;
+      const options = { url: instance.url, secretKey, projectId: workspace.project_id, ...more };
+      // The server's clock does not move: reports after midnight would be of a day that it has not reached.
+      const ports = { ...patientPorts(), now: () => instance.clock.now() };
+      const keyrack = createKeyrackWith(options, ports) as Keyrack;
       closers.unshift(() => keyrack.close());
       return keyrack;
     },
@@ -108,9 +107,9 @@ for (const backend of apiBackends) {
       expect(await spend(1)).toBe(false);
     });
 
-    it("an idempotent handler runs once, is replayed, rejects a mismatch, and runs again after a throw", async () => {
+    it("an idempotent handler runs once, is replayed, rejects a mismatch, runs again after a throw, and all is reported", async () => {
       await using s = await world(backend);
-      const { key } = await s.workspace.mint();
+      const { id, key } = await s.workspace.mint();
       const node = s.node();
       await node.ready();
       let runs = 0;
@@ -141,6 +140,10 @@ for (const backend of apiBackends) {
       expect((await post("b", "throw")).status).toBe(500);
       expect(await (await post("b", "throw")).text()).toBe("run 3");
       expect(runs).toBe(3);
+      await node.close(); // sends the last reports
+      const { body: usage } = await s.workspace.call("sk_owner", `GET /v1/keys/${id}/usage?days=2`);
+      const total = (name: string): number => usage.data.reduce((sum: number, day: Json) => sum + Number(day[name]), 0);
+      expect([total("requests"), total("errors")]).toEqual([5, 2]);
     });
 
     it("a snapshot of many pages is loaded completely", async () => {

@@ -108,14 +108,18 @@ for (const backend of apiBackends) {
       expect(await balances(w, `keys/${key.id}`)).toEqual([]);
     });
 
-    it("share their balance with every key that rotation makes", async () => {
+    it("share their balance with every key that rotation makes, the vendor's or the holder's", async () => {
       const w = await instance.workspace();
+      await ok(w, `PATCH /v1/projects/${w.project_id}`, { key_policy: { holder_rotate: true } });
       const key = await newKey(w, { quotas: [quota({ amount: 2 })] });
       await check(w, key.id, { cost: 2 });
       const successor = await ok(w, `POST /v1/keys/${key.id}/rotate`, {});
       const third = await ok(w, `POST /v1/keys/${successor.id}/rotate`, {});
       expect(third.quotas).toEqual(key.quotas);
-      expect(await check(w, third.id)).toMatchObject({ allowed: false, limited_quota: "calls" });
+      const { status, body: byHolder } = await instance.call(String(third.key), "POST /v1/self/rotate", {});
+      expect(status).toBe(200);
+      for (const { id } of [third, byHolder])
+        expect(await check(w, id)).toMatchObject({ allowed: false, limited_quota: "calls" });
     });
 
     it("are not charged, and today's fields are answered, unless the caller asks", async () => {
