@@ -20,7 +20,15 @@ const EMBED = "--project-id $KEYRACK_PROJECT_ID --env live --tenant-id $KEYRACK_
 const INVITE = ["id", "email", "role", "expires_at", "accepted_at", "revoked_at"];
 
 export const commandMap: Record<string, CommandRow> = {
-  "POST /v1/workspaces": { command: "workspace create", quiet: "secret_key.key", secret: "secret_key.key" },
+  "POST /v1/workspaces": {
+    command: "workspace create",
+    quiet: "secret_key.key",
+    secret: "secret_key.key",
+    examples: [
+      'keyrack workspace create --name "Acme" --slug acme --save',
+      'keyrack workspace create --name "Acme" --slug acme --data-dir /var/lib/keyrack --quiet',
+    ],
+  },
   "GET /v1/workspace": { command: "workspace show" },
   "GET /v1/overview": {
     command: "workspace overview",
@@ -41,7 +49,13 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/tenants": { command: "tenant create" },
   "GET /v1/tenants": { command: "tenant list", columns: TENANT },
   "GET /v1/tenants/{id}": { command: "tenant show" },
-  "PATCH /v1/tenants/{id}": { command: "tenant update" },
+  "PATCH /v1/tenants/{id}": {
+    command: "tenant update",
+    examples: [
+      "keyrack tenant update ID --plan-id PLAN --wait",
+      "keyrack tenant update ID --allowed-cidrs 203.0.113.0/24 --wait",
+    ],
+  },
   "POST /v1/tenants/{id}/suspend": { command: "tenant suspend" },
   "POST /v1/tenants/{id}/resume": { command: "tenant resume" },
   "DELETE /v1/tenants/{id}": { command: "tenant delete" },
@@ -49,13 +63,30 @@ export const commandMap: Record<string, CommandRow> = {
   "POST /v1/plans": { command: "plan create" },
   "GET /v1/plans": { command: "plan list", columns: PLAN },
   "GET /v1/plans/{id}": { command: "plan show" },
-  "PATCH /v1/plans/{id}": { command: "plan update" },
+  "PATCH /v1/plans/{id}": {
+    command: "plan update",
+    examples: ["keyrack plan update ID --max-keys 50", "keyrack plan update ID --scopes read --wait"],
+  },
   "DELETE /v1/plans/{id}": { command: "plan delete" },
   "POST /v1/quota_grants/{id}/void": { command: "quota void" },
-  "POST /v1/keys": { command: "key create", quiet: "key", secret: "key" },
+  "POST /v1/keys": {
+    command: "key create",
+    quiet: "key",
+    secret: "key",
+    examples: [
+      "keyrack key create --project-id $KEYRACK_PROJECT_ID --tenant-id $KEYRACK_TENANT_ID --env live --quiet",
+      "keyrack key create --from-csv keys.csv --project-id $KEYRACK_PROJECT_ID --env live",
+    ],
+  },
   "GET /v1/keys": { command: "key list", columns: KEY },
   "GET /v1/keys/{id}": { command: "key show" },
-  "PATCH /v1/keys/{id}": { command: "key update" },
+  "PATCH /v1/keys/{id}": {
+    command: "key update",
+    examples: [
+      "keyrack key update ID --allowed-cidrs 203.0.113.0/24 --ip-mode report",
+      "keyrack key update ID --ip-mode enforce --wait",
+    ],
+  },
   "POST /v1/keys/{id}/rotate": { command: "key rotate", quiet: "key", secret: "key" },
   "POST /v1/keys/{id}/revoke": { command: "key revoke" },
   "POST /v1/keys/{id}/disable": { command: "key disable" },
@@ -83,7 +114,11 @@ export const commandMap: Record<string, CommandRow> = {
   },
   "GET /v1/members": { command: "member list", quiet: "user_id", columns: ["user_id", "email", "role", "created_at"] },
   "PATCH /v1/members/{userId}": { command: "member update", quiet: "user_id" },
-  "DELETE /v1/members/{userId}": { command: "member delete", quiet: "user_id" },
+  "DELETE /v1/members/{userId}": {
+    command: "member delete",
+    quiet: "user_id",
+    examples: ["keyrack member delete USER_ID", "keyrack member delete USER_ID --revoke all"],
+  },
   "GET /v1/members/{userId}/left_behind": { command: "member left-behind", quiet: "user_id" },
   "POST /v1/invites": { command: "invite create", secret: "token" },
   "GET /v1/invites": { command: "invite list", columns: INVITE },
@@ -126,18 +161,35 @@ export const commandMap: Record<string, CommandRow> = {
     quiet: "tenant_id",
     columns: ["month", "tenant_id", "project_id", "env", "request_count", "last_seen_at"],
   },
-  "GET /v1/usage/export": { command: "usage export" },
+  "GET /v1/usage/export": {
+    command: "usage export",
+    examples: [
+      "keyrack usage export --from 2026-10-01T00:00Z --to 2026-11-01T00:00Z --format csv --out october.csv",
+      "keyrack usage export --from 2026-11-15T00:00Z --to 2026-11-16T00:00Z --bucket hour --by key",
+    ],
+  },
   "GET /v1/usage/series": {
     command: "usage series",
     quiet: "total.total.requests",
     quietHelp: "print only the total number of requests",
+    examples: [
+      "keyrack usage series --bucket day --group-by tenant --time-zone Europe/Berlin",
+      "keyrack usage series --group-by outcome --json",
+    ],
   },
   "GET /v1/audit_logs": {
     command: "audit list",
     quiet: "id",
     columns: ["seq", "occurred_at", "action", "actor_type", "target_type", "target_id"],
+    examples: ["keyrack audit list --tail 20", "keyrack audit list --deployment --data-dir /var/lib/keyrack"],
   },
-  "GET /v1/audit_logs/export": { command: "audit export" },
+  "GET /v1/audit_logs/export": {
+    command: "audit export",
+    examples: [
+      "keyrack audit export --out audit.jsonl",
+      "keyrack audit export --action 'api_key.*' --from 2026-11-01T00:00Z > keys.jsonl",
+    ],
+  },
 };
 
 /** Routes that are not a command of their own, and what calls them instead. */

@@ -35,7 +35,7 @@ const EXAMPLES: Record<string, string> = {
   role: "admin",
   scopes: "orders:read",
   meta: `'{"plan":"pro"}'`,
-  reason: '"left the company"',
+  reason: '"contract ended"',
   overlap_hours: "24",
   expires_at: "2030-01-01T00:00:00Z",
   workspace_id: "$KEYRACK_WORKSPACE_ID",

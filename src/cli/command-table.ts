@@ -39,7 +39,7 @@ export const commandTable: Record<string, CommandEntry> = {
   profile: own("Manage saved credentials.", () => import("./commands/profile.ts")),
   workspace: own("Manage your workspace.", () => import("./commands/workspace.ts")),
   project: generated("project", "Manage projects: the APIs that keys belong to."),
-  plan: own("Manage plans: rate limits, quotas and key limits shared by tenants.", () => import("./commands/plan.ts")),
+  plan: generated("plan", "Manage plans: rate limits, quotas and key limits shared by tenants."),
   tenant: own("Manage tenants: your customers.", () => import("./commands/tenant.ts")),
   key: own("Manage your customers' API keys.", () => import("./commands/key/key.ts")),
   quota: own("Show quotas, grant units and take grants back.", () => import("./commands/quota.ts")),

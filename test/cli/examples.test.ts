@@ -6,7 +6,7 @@ import { testInstance, type TestInstance } from "../../harness/instances/test-in
 import { testClock } from "../../harness/instances/test-services.ts";
 import { UNKNOWN_ID } from "../../harness/processes/seeded-server.ts";
 import type { CommandSpecs } from "../../src/cli/api/command-spec.ts";
-import { buildRequest, type ApiOptions } from "../../src/cli/api/generated.ts";
+import { buildRequest, type ApiOptions } from "../../src/cli/api/send.ts";
 import { helpOf, leafCommands } from "../../tools/help.ts";
 
 const specs = JSON.parse(

@@ -2,8 +2,7 @@
 // update --wait`: polls until every node has acknowledged the change, and lists the nodes. The server holds each
 // request for some seconds; repeating the change does nothing and returns the current state.
 import type { RouteOutput } from "../../client.ts";
-import type { CommandSpec } from "./command-spec.ts";
-import { buildRequest, sendRequest, type ApiOptions } from "./generated.ts";
+import { buildRequest, sendRequest, type Run } from "./send.ts";
 import { cell } from "../ui/format.ts";
 import { ExitError, escapeControls, print, table } from "../ui/output.ts";
 import { createSpinner } from "../ui/progress.ts";
@@ -66,6 +65,7 @@ function lateNodes(propagation: Propagation): string {
   ].join(", ");
 }
 
+/** By verb. */
 const TEXTS = {
   revoke: { doing: "Revoking", done: "Revoked", state: "key is revoked", late: "may still accept it" },
   disable: { doing: "Disabling", done: "Disabled", state: "key is disabled", late: "may still accept it" },
@@ -74,15 +74,9 @@ const TEXTS = {
   update: { doing: "Updating", done: "Updated", state: "change is stored", late: "may not have it yet" },
   resume: { doing: "Resuming", done: "Resumed", state: "tenant is resumed", late: "may not accept its keys yet" },
 };
-export type Change = keyof typeof TEXTS;
 
-export async function changeAndWait(
-  change: Change,
-  spec: CommandSpec,
-  args: string[],
-  options: ApiOptions,
-): Promise<void> {
-  const texts = TEXTS[change];
+export const changeAndWait: Run = async (spec, args, options) => {
+  const texts = TEXTS[spec.verb as keyof typeof TEXTS];
   const started = Date.now();
   const spinner = createSpinner();
   let text = "";
@@ -111,4 +105,4 @@ export async function changeAndWait(
     const late = lateNodes(changed.propagation);
     throw new ExitError(`The ${texts.state}, but ${late} ${texts.late}. Run the command again to check.`, 1);
   }
-}
+};

@@ -1,14 +1,8 @@
 // `keyrack member`: the generated commands; `delete` first lists what the person leaves behind, and asks on a terminal.
 import type { Command } from "commander";
 import type { RouteOutput } from "../../client.ts";
-import {
-  addApiCommands,
-  commandSpec,
-  buildRequest,
-  runApiCommand,
-  sendRequest,
-  type ApiOptions,
-} from "../api/generated.ts";
+import { addApiCommands, commandSpec } from "../api/generated.ts";
+import { buildRequest, runApiCommand, sendRequest, type ApiOptions } from "../api/send.ts";
 import { listTable } from "../ui/format.ts";
 import { ExitError, isTerminal, print } from "../ui/output.ts";
 
@@ -22,7 +16,6 @@ export function addTo(program: Command): void {
         const revoke = isTerminal() && !options.json && !options.quiet ? await confirm(args, options) : options.revoke;
         await runApiCommand(spec, args, { ...options, revoke });
       },
-      examples: ["keyrack member delete USER_ID", "keyrack member delete USER_ID --revoke all"],
     },
   });
 }

@@ -1,6 +1,7 @@
 // `keyrack quota`: balances and grants. Each command is about the quotas of a key or of a tenant.
 import type { Command } from "commander";
-import { addApiCommands, sendListRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
+import { addApiCommands } from "../api/generated.ts";
+import { sendListRequest, sendRequest, type ApiOptions } from "../api/send.ts";
 import { targetFlags } from "../api/target.ts";
 import { listText, recordTable, type Fields, type List } from "../ui/format.ts";
 import { ExitError, examples, outputFlags, print, printResult, type Examples } from "../ui/output.ts";

@@ -1,20 +1,11 @@
-// `keyrack tenant`: the generated commands; `update|suspend|resume --wait` wait for all nodes; and `import` to create
-// many from a CSV file.
+// `keyrack tenant`: the generated commands, and `import` to create many from a CSV file.
 import type { Command } from "commander";
 import { addApiCommands, commandSpec } from "../api/generated.ts";
-import { waitable } from "../api/waitable.ts";
 import { examples } from "../ui/output.ts";
 import { csvFlags, type BulkOptions } from "./csv-import/flags.ts";
 
 export function addTo(program: Command): void {
-  const tenant = addApiCommands(program, "tenant", {
-    update: waitable("update", [
-      "keyrack tenant update ID --plan-id PLAN --wait",
-      "keyrack tenant update ID --allowed-cidrs 203.0.113.0/24 --wait",
-    ]),
-    suspend: waitable("suspend", ['keyrack tenant suspend ID --reason "unpaid"', "keyrack tenant suspend ID --wait"]),
-    resume: waitable("resume", ["keyrack tenant resume ID", "keyrack tenant resume ID --wait"]),
-  });
+  const tenant = addApiCommands(program, "tenant");
   csvFlags(tenant.command("import"))
     .description(
       "Create a tenant for every row of a CSV file. Columns: external_id, and optionally name and meta (JSON).",

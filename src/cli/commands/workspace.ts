@@ -4,7 +4,8 @@ import { join } from "node:path";
 import type { Command } from "commander";
 import type { RouteOutput } from "../../client.ts";
 import type { CommandSpec } from "../api/command-spec.ts";
-import { addApiCommands, buildRequest, sendRequest, type ApiOptions } from "../api/generated.ts";
+import { addApiCommands } from "../api/generated.ts";
+import { buildRequest, sendRequest, type ApiOptions } from "../api/send.ts";
 import { profileToSave, requireReplaceable, saveNewKey } from "../api/profiles.ts";
 import { credential, resolveTarget } from "../api/target.ts";
 import { readSettings } from "../settings.ts";
@@ -29,10 +30,6 @@ export function addTo(program: Command): void {
             "with --save: overwrite the profile even if it holds a session or another server's credential",
           ),
       run: (spec, _args, options) => create(spec, options),
-      examples: [
-        'keyrack workspace create --name "Acme" --slug acme --save',
-        'keyrack workspace create --name "Acme" --slug acme --data-dir /var/lib/keyrack --quiet',
-      ],
     },
   });
 }

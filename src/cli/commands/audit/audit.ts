@@ -1,7 +1,8 @@
 // `keyrack audit list/verify/export/checkpoint`: over HTTP, directly on the database (--offline) or on an export
 // (--file).
 import type { Command } from "commander";
-import { addApiCommands, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
+import { addApiCommands, commandSpec } from "../../api/generated.ts";
+import { runApiCommand, type ApiOptions } from "../../api/send.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
 import { listText, moreText, type List } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
@@ -25,7 +26,6 @@ export function addTo(program: Command): void {
         offlineFlags(command).option("--tail <rows>", "the newest rows, newest first; instead of --limit and --order"),
       run: (spec, args, options) =>
         options.deployment || options.offline ? listLocal(options) : runApiCommand(spec, args, withTail(options)),
-      examples: ["keyrack audit list --tail 20", "keyrack audit list --deployment --data-dir /var/lib/keyrack"],
     },
     export: {
       flags: (command) =>
@@ -33,10 +33,6 @@ export function addTo(program: Command): void {
           .option("--out <file>", "file to write instead of stdout")
           .option("--resume", "with --out: continue after the last whole line of the file"),
       run: async (spec, _args, options) => (await import("./export.ts")).exportLog(spec, options),
-      examples: [
-        "keyrack audit export --out audit.jsonl",
-        "keyrack audit export --action 'api_key.*' --from 2026-11-01T00:00Z > keys.jsonl",
-      ],
     },
   });
   targetFlags(offlineFlags(outputFlags(audit.command("verify"), "print nothing; use the exit code")))

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeFileSync } from "node:fs";
 import { Writable } from "node:stream";
 import type { CommandSpec } from "../../api/command-spec.ts";
-import { buildRequest, type ApiOptions } from "../../api/generated.ts";
+import { buildRequest, type ApiOptions } from "../../api/send.ts";
 import { ApiError, download, type ApiRequest, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, fileError, plural, printResult } from "../../ui/output.ts";

@@ -1,6 +1,7 @@
 // `keyrack key find WORD…`: `key list --q` by another name.
 import type { Command } from "commander";
-import { addFlags, commandSpec, runApiCommand, type ApiOptions } from "../../api/generated.ts";
+import { addFlags, commandSpec } from "../../api/generated.ts";
+import { runApiCommand, type ApiOptions } from "../../api/send.ts";
 import { targetFlags } from "../../api/target.ts";
 import { examples, outputFlags } from "../../ui/output.ts";
 

@@ -1,20 +1,12 @@
-// `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many; `revoke --wait`
-// waits for all nodes.
+// `keyrack key`: the generated commands, `bulk`, `find` and `lookup`; `create --from-csv` creates many.
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
-import { waitable } from "../../api/waitable.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { addBulkCommand } from "./bulk.ts";
 import { addFindCommand } from "./find.ts";
 import { addLookupCommand } from "./lookup.ts";
-import {
-  addApiCommands,
-  buildRequest,
-  requireFlags,
-  runApiCommand,
-  sendRequest,
-  type ApiOptions,
-} from "../../api/generated.ts";
+import { addApiCommands } from "../../api/generated.ts";
+import { buildRequest, requireFlags, runApiCommand, sendRequest, type ApiOptions } from "../../api/send.ts";
 import { ApiError } from "../../api/request.ts";
 import { printResponse } from "../../ui/format.ts";
 import { print } from "../../ui/output.ts";
@@ -32,22 +24,8 @@ export function addTo(program: Command): void {
           .option("--out <file>", "with --from-csv: file for the new keys (mode 0600; default FILE.keys.csv)")
           .option("--restart", "with --from-csv: discard the progress of an earlier run"),
       run: (spec, _args, options) => create(spec, options),
-      examples: [
-        "keyrack key create --project-id $KEYRACK_PROJECT_ID --tenant-id $KEYRACK_TENANT_ID --env live --quiet",
-        "keyrack key create --from-csv keys.csv --project-id $KEYRACK_PROJECT_ID --env live",
-      ],
     },
-    show: {
-      run: show,
-      examples: ["keyrack key show ID", "keyrack key show ID --include effective,last_used --json"],
-    },
-    revoke: waitable("revoke", ['keyrack key revoke ID --reason "left the company"', "keyrack key revoke ID --wait"]),
-    disable: waitable("disable", ['keyrack key disable ID --reason "unpaid"', "keyrack key disable ID --wait"]),
-    update: waitable("update", [
-      "keyrack key update ID --allowed-cidrs 203.0.113.0/24 --ip-mode report",
-      "keyrack key update ID --ip-mode enforce --wait",
-    ]),
-    enable: waitable("enable", ["keyrack key enable ID", "keyrack key enable ID --wait"]),
+    show: { run: show },
   });
   addBulkCommand(key);
   addFindCommand(key);

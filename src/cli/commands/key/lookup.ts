@@ -2,7 +2,7 @@
 // hidden prompt, never from an argument, which process lists show.
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
-import { sendRequest } from "../../api/generated.ts";
+import { sendRequest } from "../../api/send.ts";
 import { parseList } from "../../api/list-flag.ts";
 import { targetFlags, type TargetOptions } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";

@@ -2,7 +2,8 @@
 // has no members and no working secret key, where no credential could ask for one.
 import type { Command } from "commander";
 import type { Env } from "../../../kernel/credentials.ts";
-import { addApiCommands, buildRequest, runApiCommand, type ApiOptions } from "../../api/generated.ts";
+import { addApiCommands } from "../../api/generated.ts";
+import { buildRequest, runApiCommand, type ApiOptions } from "../../api/send.ts";
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { databaseFlags, operate, type OperatorOptions } from "../../operator.ts";
 import { printResponse } from "../../ui/format.ts";

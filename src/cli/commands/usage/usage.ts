@@ -4,7 +4,8 @@ import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
-import { addApiCommands, buildRequest, sendRequest, type Extension, type Run } from "../../api/generated.ts";
+import { addApiCommands } from "../../api/generated.ts";
+import { buildRequest, sendRequest, type Run } from "../../api/send.ts";
 import { download } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
@@ -71,14 +72,6 @@ const runSeries: Run = async (spec, args, options) => {
   print(seriesText(series, process.stdout.isTTY));
 };
 
-const series: Extension = {
-  run: runSeries,
-  examples: [
-    "keyrack usage series --bucket day --group-by tenant --time-zone Europe/Berlin",
-    "keyrack usage series --group-by outcome --json",
-  ],
-};
-
 const runExport: Run = async (spec, args, options) => {
   const target = requireBearer(resolveTarget(options));
   const message = buildRequest(spec, args, options);
@@ -94,15 +87,12 @@ const runExport: Run = async (spec, args, options) => {
   printResult(options, { json, quiet: file, human: `Exported usage to ${file}.` });
 };
 
-const usageExport: Extension = {
-  run: runExport,
-  flags: (command) => command.option("--out <file>", "file to write, instead of standard output"),
-  examples: [
-    "keyrack usage export --from 2026-10-01T00:00Z --to 2026-11-01T00:00Z --format csv --out october.csv",
-    "keyrack usage export --from 2026-11-15T00:00Z --to 2026-11-16T00:00Z --bucket hour --by key",
-  ],
-};
-
 export function addTo(program: Command): void {
-  addApiCommands(program, "usage", { series, export: usageExport });
+  addApiCommands(program, "usage", {
+    series: { run: runSeries },
+    export: {
+      run: runExport,
+      flags: (command) => command.option("--out <file>", "file to write, instead of standard output"),
+    },
+  });
 }
