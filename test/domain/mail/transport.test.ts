@@ -1,9 +1,10 @@
 // The file transport: one private .eml file per message, kept for a week.
-import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import fs, { mkdtempSync, readdirSync, rmSync, statSync, utimesSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { fileTransport } from "../../../src/domain/mail/file.ts";
+import { fileTransport } from "../../../src/domain/mail/transport.ts";
 import { parseMail } from "../../../harness/instances/mailbox.ts";
 
 const DATE = Date.UTC(2026, 10, 14, 12);
@@ -43,6 +44,28 @@ describe("mail in files", () => {
       await transport.prune();
       expect(readdirSync(dir)).toEqual(["2026-11-14T12-00-00-000Z-two.eml"]);
     } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
+  });
+
+  it("has not delivered a message that a power cut could still take: the outbox forgets what was delivered", async () => {
+    const root = mkdtempSync(join(tmpdir(), "keyrack-mail-"));
+    const { fsyncSync } = fs;
+    const patch = (sync: unknown): void => {
+      Object.assign(fs, { fsyncSync: sync });
+      syncBuiltinESMExports();
+    };
+    try {
+      const transport = fileTransport(join(root, "mail"), "Keyrack <keys@example.com>");
+      patch(() => {
+        throw new Error("EIO");
+      });
+      await expect(transport.deliver(mail("one"))).rejects.toThrow("EIO");
+      patch(fsyncSync);
+      await transport.deliver(mail("one"));
+      expect(readdirSync(join(root, "mail"))).toEqual(["2026-11-14T12-00-00-000Z-one.eml"]);
+    } finally {
+      patch(fsyncSync);
       rmSync(root, { recursive: true, force: true });
     }
   });
