@@ -9,46 +9,30 @@ const REACH_MS = 2 * DAY_MS;
 /** More than there are zones. */
 const ZONES_MAX = 1_000;
 
+const clocks = new BoundedMap<string, Intl.DateTimeFormat>({ max: ZONES_MAX });
+
 /**
  * One formatter for each zone, however its name is spelled: a formatter has 30 KB outside the heap, which the garbage
- * collector hardly notices, so one for each request or spelling would fill the memory.
+ * collector hardly notices, so one for each request or spelling would fill the memory. Throws a RangeError if no zone
+ * has this name.
  */
-export class ZoneFormatters {
-  readonly #options: Intl.DateTimeFormatOptions;
-  readonly #formatters = new BoundedMap<string, Intl.DateTimeFormat>({ max: ZONES_MAX });
-
-  constructor(options: Intl.DateTimeFormatOptions) {
-    this.#options = options;
+function clockOf(timeZone: string): Intl.DateTimeFormat {
+  const name = timeZone.toLowerCase();
+  let clock = clocks.get(name);
+  if (!clock) {
+    const time = { hourCycle: "h23", hour: "numeric", minute: "numeric", second: "numeric" } as const;
+    const date = { era: "short", year: "numeric", month: "numeric", day: "numeric" } as const;
+    clock = new Intl.DateTimeFormat("en-US", { ...date, ...time, timeZone });
+    clocks.set(name, clock);
   }
-
-  /** Throws a RangeError if no zone has this name. */
-  of(timeZone: string): Intl.DateTimeFormat {
-    const name = timeZone.toLowerCase();
-    let formatter = this.#formatters.get(name);
-    if (!formatter) {
-      formatter = new Intl.DateTimeFormat("en-US", { ...this.#options, timeZone });
-      this.#formatters.set(name, formatter);
-    }
-    return formatter;
-  }
+  return clock;
 }
-
-const clocks = new ZoneFormatters({
-  hourCycle: "h23",
-  era: "short",
-  year: "numeric",
-  month: "numeric",
-  day: "numeric",
-  hour: "numeric",
-  minute: "numeric",
-  second: "numeric",
-});
 
 /** Whether it is the name of a zone. An offset such as +02:00 is not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z][A-Za-z0-9_+/-]{0,63}$/.test(name)) return false;
   try {
-    return clocks.of(name) !== undefined;
+    return clockOf(name) !== undefined;
   } catch {
     return false; // unknown to the runtime
   }
@@ -58,7 +42,7 @@ export function isTimeZone(name: string): boolean {
 function offsetAt(ms: number, timeZone: string): number {
   if (timeZone === "UTC") return 0;
   const parts: Record<string, number> = {};
-  for (const { type, value } of clocks.of(timeZone).formatToParts(ms)) parts[type] = Number(value);
+  for (const { type, value } of clockOf(timeZone).formatToParts(ms)) parts[type] = Number(value);
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
   return Date.UTC(year, month - 1, day, hour, minute, second) - (ms - (((ms % 1000) + 1000) % 1000));
 }

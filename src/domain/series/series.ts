@@ -102,12 +102,7 @@ function rangeOf(services: Services, request: SeriesRequest): Range {
   const to = Math.min(request.to ?? end, end);
   const from = request.from ?? Math.max(reach, Math.min(to, now) - DEFAULT_SPAN_MS[bucket]);
   if (from >= to) throw failField("invalid_query", "from", "must be before to");
-  if (from < reach)
-    throw failField(
-      "invalid_query",
-      "from",
-      `must be ${formatTimestamp(reach)} or later: older ${bucket}s are not kept`,
-    );
+  requireKept(from, reach, bucket);
   const edges = edgesOf(calendar, from, to, BUCKETS_MAX);
   if (!edges) throw failField("invalid_query", "from", `must be later: at most ${BUCKETS_MAX} buckets`);
   return { edges, time_zone, grain: calendar.isLocal ? GRAIN.hour : GRAIN[bucket] };
@@ -119,6 +114,11 @@ export function reachOf({ settings }: Services, bucket: Bucket, calendar: Calend
   if (bucket === "hour") return calendar.startOf(now - settings.series_hours);
   if (!calendar.isLocal) return calendar.startOf(now - DAYS_KEPT * BUCKET_MS.day);
   return calendar.next(calendar.startOf(now - settings.series_hours));
+}
+
+export function requireKept(from: number, reach: number, bucket: Bucket): void {
+  const message = `must be ${formatTimestamp(reach)} or later: older ${bucket}s are not kept`;
+  if (from < reach) throw failField("invalid_query", "from", message);
 }
 
 type Scope = Pick<GroupFilter, "projects" | "env">;

@@ -19,7 +19,7 @@ import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { calendarOf, requireTimeZone, type Calendar } from "../series/buckets.ts";
 import { GRAIN } from "../series/rollups.ts";
-import { reachOf, requireSeries } from "../series/series.ts";
+import { reachOf, requireKept, requireSeries } from "../series/series.ts";
 
 /** With its line feed; a text in CSV quotes may contain line feeds, which does not matter here. */
 const LINE = /[^\n]*\n/g;
@@ -63,13 +63,7 @@ function requireBounds({ services }: Ctx<Vendor>, { bucket, from, to, time_zone 
     if (calendar.startOf(at) !== at)
       throw failField("invalid_query", path, `must be the start of ${bucket === "hour" ? "an hour" : "a day"}`);
   if (from >= to) throw failField("invalid_query", "from", "must be before to");
-  const reach = reachOf(services, bucket, calendar, services.clock.now());
-  if (from < reach)
-    throw failField(
-      "invalid_query",
-      "from",
-      `must be ${formatTimestamp(reach)} or later: older ${bucket}s are not kept`,
-    );
+  requireKept(from, reachOf(services, bucket, calendar, services.clock.now()), bucket);
   return calendar;
 }
 
