@@ -1,7 +1,6 @@
 // Adds the journal of counted batches to the rollups of the usage series. Rows are added and deleted in one
 // transaction, so a crash neither repeats nor skips one. Decoding and summing happen before the transaction, in turns
 // of the event loop.
-import { cleanText } from "../../kernel/text/clean-text.ts";
 import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
@@ -134,7 +133,7 @@ async function decodeRows(rows: readonly UsageJournalRow[], { failed, loop }: Fo
   const decoded: DecodedRow[] = [];
   for (const row of rows) {
     try {
-      decoded.push({ ...row, data: decode(row.data) });
+      decoded.push({ ...row, data: JSON.parse(row.data) as JournalData });
     } catch (error) {
       failed.set(row.workspace_id, error);
     }
@@ -143,17 +142,10 @@ async function decodeRows(rows: readonly UsageJournalRow[], { failed, loop }: Fo
   return decoded.toSorted(compareShards);
 }
 
-function decode(text: string): JournalData {
-  const data = JSON.parse(text) as JournalData;
-  // Earlier releases accepted texts that cannot be stored as they are.
-  if (text.includes("\\u")) data.texts = data.texts.map(cleanText);
-  return data;
-}
-
 function compareShards(a: DecodedRow | undefined, b: DecodedRow | undefined): number {
   if (!a || !b) return 0;
   if (a.workspace_id !== b.workspace_id) return a.workspace_id < b.workspace_id ? -1 : 1;
-  return (a.data.shard ?? 0) - (b.data.shard ?? 0);
+  return a.data.shard - b.data.shard;
 }
 
 async function addPiece(services: Services, tx: Tx, { ids, sums }: Piece, loop: LoopShare): Promise<void> {

@@ -17,10 +17,9 @@ export type JournalData = {
   slices: JournalSlice[];
   /**
    * Where the row's shard begins, from 0 to 1. The keys of a large batch are in shards by their ids: rows of the same
-   * shard change the same rollups, so they are added in one transaction. Absent in rows of earlier releases. bench:
-   * ingest/series
+   * shard change the same rollups, so they are added in one transaction. bench: ingest/series
    */
-  shard?: number;
+  shard: number;
 };
 type JournalSlice = { minute: number; outcome: number; places: JournalPlace[] };
 export type JournalPlace = {

@@ -8,11 +8,6 @@ export function isCleanText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");
 }
 
-/** The text as it can be stored. */
-export function cleanText(text: string): string {
-  return text.toWellFormed().replaceAll("\0", "");
-}
-
 /** Escapes of a NUL and of surrogates. */
 const SUSPECT = /\\u(?:0000|[dD][89a-fA-F])/;
 
