@@ -1,8 +1,9 @@
 // The write path for data that is not a control-plane change (counters, last-used times, idempotency replays): no audit
 // row and no policy version, but the same durable group commit. Without an owner it is work of the service itself.
 import type { Owner } from "../../fairness/owners.ts";
-import type { Store } from "../../store/store.ts";
+import type { Statement } from "../../store/engine/statement.ts";
 import type { Tx } from "../../store/engine/tx.ts";
+import type { Store } from "../../store/store.ts";
 
 export function record<T>(
   services: { readonly store: Store },
@@ -20,6 +21,15 @@ export function record<T>(
 
 /** Every other writer waits for a piece. */
 const PIECE_ROWS = 1_000;
+
+/** Runs a delete of store/engine/delete-piece.ts until no row is due. Returns their number. */
+export function reap<P>(
+  services: { readonly store: Store },
+  statement: Statement<P & { limit: number }, unknown>,
+  due: P,
+): Promise<number> {
+  return deleteInPieces(services, (tx, limit) => statement.run(tx, { ...due, limit }));
+}
 
 /** Deletes rows in a transaction for each piece: there may be too many for one. Returns their number. */
 export async function deleteInPieces(

@@ -6,7 +6,7 @@ import { insertReplay, reapIdempotencyReplays, replayByKey } from "../../store/q
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { Store } from "../../store/store.ts";
 import type { Clock } from "../core/clock.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { reap } from "../core/record.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -73,7 +73,5 @@ export async function storeReplay(tx: Tx, replay: IdempotencyReplay, value: unkn
 }
 
 export function reapReplays(services: { readonly store: Store; readonly clock: Clock }): Promise<number> {
-  return deleteInPieces(services, (tx, limit) =>
-    reapIdempotencyReplays.run(tx, { before: services.clock.now(), limit }),
-  );
+  return reap(services, reapIdempotencyReplays, { before: services.clock.now() });
 }

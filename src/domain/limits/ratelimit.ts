@@ -6,7 +6,7 @@ import { countersAfter, reapCounters, saveCounters } from "../../store/queries/r
 import { workspaceById } from "../../store/queries/workspaces.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 import { returnToQuotas } from "../quotas/lease-returns.ts";
 import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
 import type { Owed } from "../quotas/takes.ts";
@@ -143,5 +143,5 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
 }
 
 export function reapSavedCounters(services: Services): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => reapCounters.run(tx, { before: services.clock.steady(), limit }));
+  return reap(services, reapCounters, { before: services.clock.steady() });
 }

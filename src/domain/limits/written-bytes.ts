@@ -15,7 +15,7 @@ import type { Tx } from "../../store/engine/tx.ts";
 import type { Store } from "../../store/store.ts";
 import { limitRefusal } from "./throttles.ts";
 import type { Clock } from "../core/clock.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 
 /** What a person may write in a day without an active workspace. Only counted in the process. */
 const PERSON_MIB = 64;
@@ -150,7 +150,7 @@ export class WrittenBytes {
   }
 
   #deleteBefore(before: number): Promise<number> {
-    return deleteInPieces(this.#options, (tx, limit) => reapWrittenBytes.run(tx, { before, limit }));
+    return reap(this.#options, reapWrittenBytes, { before });
   }
 
   /** Counts what was written; the store calls it for every change that has an owner. */

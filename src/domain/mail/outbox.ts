@@ -26,7 +26,7 @@ import type { Tx } from "../../store/engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import type { MailMessage } from "./templates.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 import { listOf } from "../core/list.ts";
 
 export const GIVE_UP_MS = 72 * HOUR_MS;
@@ -140,9 +140,9 @@ function oneLine(text: string): string {
 export async function reapOutbox(services: Services): Promise<void> {
   const now = services.clock.now();
   const [sent, dead] = [now - KEEP_SENT_MS, now - KEEP_DEAD_MS];
-  await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "sent", before: sent, limit }));
-  await deleteInPieces(services, (tx, limit) => reapMail.run(tx, { state: "dead", before: dead, limit }));
-  await deleteInPieces(services, (tx, limit) => reapMailCounts.run(tx, { before: now - DAY_MS, limit }));
+  await reap(services, reapMail, { state: "sent", before: sent });
+  await reap(services, reapMail, { state: "dead", before: dead });
+  await reap(services, reapMailCounts, { before: now - DAY_MS });
   await services.mail.transport.prune();
 }
 

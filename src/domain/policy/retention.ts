@@ -3,7 +3,7 @@
 import { reapVersions, oldestVersion, projectsAfter } from "../../store/queries/policy.ts";
 import { reapNodes } from "../../store/queries/nodes.ts";
 import type { Services } from "../core/context.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { reap } from "../core/record.ts";
 import { liveSince } from "../nodes/presence.ts";
 import { NODE_RETENTION_MS } from "../nodes/registry.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
@@ -13,7 +13,7 @@ const PROJECTS_PER_PAGE = 200;
 
 export async function reapSilentNodes(services: Services): Promise<number> {
   const before = Math.min(services.clock.now() - NODE_RETENTION_MS, await liveSince(services));
-  return deleteInPieces(services, (tx, limit) => reapNodes.run(tx, { before, limit }));
+  return reap(services, reapNodes, { before });
 }
 
 /** Transactions for each project with outdated versions; other projects cost one point read. */
@@ -27,7 +27,7 @@ export async function reapDeltaLog(services: Services): Promise<void> {
       const oldest = await oldestVersion.first(store.read, { project_id: id });
       if (!oldest || (oldest.version > upTo && oldest.changed_at >= changedBefore)) continue;
       const due = { project_id: id, upTo, changedBefore };
-      await deleteInPieces(services, (tx, limit) => reapVersions.run(tx, { ...due, limit }));
+      await reap(services, reapVersions, due);
     }
     if (projects.length < PROJECTS_PER_PAGE) return;
     after = projects.at(-1)?.id ?? "";

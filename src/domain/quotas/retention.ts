@@ -15,7 +15,7 @@ import {
 } from "../../store/queries/quotas.ts";
 import type { QuotaBalanceRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 import { parseQuotas } from "./stored.ts";
 
 const KEPT_MS = 400 * DAY_MS;
@@ -27,8 +27,8 @@ const REPORTS_KEPT_MS = MINUTE_MS;
 export async function reapBalances(services: Services): Promise<number> {
   const now = services.clock.now();
   const before = now - REPORTS_KEPT_MS;
-  await deleteInPieces(services, (tx, limit) => reapHoldings.run(tx, { before, limit }));
-  await deleteInPieces(services, (tx, limit) => reapProcesses.run(tx, { before, limit }));
+  await reap(services, reapHoldings, { before });
+  await reap(services, reapProcesses, { before });
   for (let deleted = 0; ; ) {
     const rows = await unusedBalances.all(services.store.read, { before: now - KEPT_MS, limit: PIECE_ROWS });
     if (rows.length > 0) deleted += await record(services, (tx) => deleteUndefined(tx, rows, now));
@@ -49,7 +49,7 @@ async function deleteUndefined(tx: Tx, rows: readonly QuotaBalanceRow[], now: nu
 /** Deletes grants that ended long ago and have no reference: a reference stays used forever. Returns their number. */
 export function reapGrants(services: Services): Promise<number> {
   const before = services.clock.now() - KEPT_MS;
-  return deleteInPieces(services, (tx, limit) => reapEndedGrants.run(tx, { before, limit }));
+  return reap(services, reapEndedGrants, { before });
 }
 
 async function isDefined(

@@ -2,7 +2,7 @@
 import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
 import { dropEmptyGroups, groupsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { deleteInPieces, reap } from "../core/record.ts";
 import { BUCKET_MS } from "./buckets.ts";
 import { GRAIN } from "./rollups.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
@@ -29,9 +29,9 @@ export async function reapSeries(services: Services): Promise<void> {
     if (groups.length < GROUPS_AT_ONCE) break;
     after = groups.at(-1)?.id ?? after;
   }
-  await deleteInPieces(services, (tx, limit) => reapMeteredHours.run(tx, { before: before.hour, limit }));
-  await deleteInPieces(services, (tx, limit) => reapUsageHours.run(tx, { before: before.hour, limit }));
-  await deleteInPieces(services, (tx, limit) => reapSeenNames.run(tx, { before: now - SEEN_KEPT_MS, limit }));
+  await reap(services, reapMeteredHours, { before: before.hour });
+  await reap(services, reapUsageHours, { before: before.hour });
+  await reap(services, reapSeenNames, { before: now - SEEN_KEPT_MS });
 }
 
 /** A group has expired rows, or none at all. */

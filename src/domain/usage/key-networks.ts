@@ -23,7 +23,7 @@ import type { Vendor } from "../core/actor.ts";
 import { addressRuleOf } from "../keys/address-rules.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { requireReadable } from "../core/env-access.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { reap } from "../core/record.ts";
 
 const DAYS_KEPT = 30;
 /** Maximum per key and day. */
@@ -131,5 +131,5 @@ export async function showIpReport({ services, actor }: Ctx<Vendor>, key_id: str
 /** Scheduled job. */
 export function reapKeyNetworks(services: Services): Promise<number> {
   const before = utcDay(services.clock.now()) - DAYS_KEPT + 1;
-  return deleteInPieces(services, (tx, limit) => reapRows.run(tx, { before, limit }));
+  return reap(services, reapRows, { before });
 }

@@ -10,7 +10,7 @@ import { projectsOf, type EmbedActor, type Vendor } from "../core/actor.ts";
 import { requireReadable, visibleEnv } from "../core/env-access.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { monthOf } from "../ingest/totals.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { reap } from "../core/record.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { listOf, type List } from "../core/list.ts";
 
@@ -99,5 +99,5 @@ function viewTenantMonth(row: UsageTenantMonthRow) {
 /** Days are kept for 400 days, months forever. */
 export function reapUsage(services: Services): Promise<number> {
   const before = utcDay(services.clock.now()) - DAYS_KEPT;
-  return deleteInPieces(services, (tx, limit) => reapDays.run(tx, { before, limit }));
+  return reap(services, reapDays, { before });
 }
