@@ -9,7 +9,7 @@ import {
 } from "../src/store/queries/key-search.ts";
 import { countTermMatches, deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
-import { successorsIn } from "../src/store/queries/successors.ts";
+import { successorsIn } from "../src/store/queries/keys.ts";
 import type { Tx } from "../src/store/engine/tx.ts";
 
 const workspace_id = "w";
@@ -30,7 +30,7 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
       successorsIn(on, table, { workspace_id, ids: ["k"], now: 1 }),
     ),
   walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
-  countInSet: (on) => walks.map((walk) => on.all(countInSet(on, walk, 1))),
+  countInSet: (on) => walks.map((walk) => countInSet(on, walk, 1)),
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
   walkTerms: (on) => [
     walkTerms(on, { ...terms, direction: "asc", after: { term: "t", newest: -1, id: "i" } }),

@@ -112,12 +112,12 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, null, 1),
     listGrants(on, { subject_id: "s", env: "live", quota_id: "q" }, { created_at: 1, id: "i" }, 1),
   ],
-  countNeedingKeys: (on) => [on.all(countNeedingKeys(on, { workspace_id, project_ids: ["p"], now: 1 }))],
+  countNeedingKeys: (on) => [countNeedingKeys(on, { workspace_id, project_ids: ["p"], now: 1 })],
   listAuditRows: (on) => auditSlices.map((slice) => listAuditRows(on, slice, 1)),
   filterAuditRows: (on) =>
     auditSlices.map((slice) => filterAuditRows(on, slice, auditFilter, { examined: 1, limit: 1 })),
   lastExamined: (on) => auditSlices.map((slice) => lastExamined(on, slice, 1)),
-  countWorkingKeys: (on) => scopes.map((scope) => on.all(cascades.countWorkingKeys(on, scope))),
+  countWorkingKeys: (on) => scopes.map((scope) => cascades.countWorkingKeys(on, scope)),
   growthSince: (on) => scopes.map((scope) => cascades.growthSince(on, scope, 1)),
   sizesOfWorkingKeys: (on) => scopes.map((scope) => cascades.sizesOfWorkingKeys(on, scope, 1, 1)),
   revokeWorkingKeys: (on) =>
@@ -130,7 +130,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     [true, false].map((deleted) => cascades.projectsWithKeysOf(on, { workspace_id, tenant_id: "t", deleted })),
   cellUpsert: (on) => [cellUpsert.write(on, [{ workspace_id, env: "live", records: 1, stored_bytes: 1 }])],
   addMissingCells: (on) => [addMissingCells(on)],
-  nextExcess: (on) => [on.all(nextExcess(on, { workspace_id, env: "live" }))],
+  nextExcess: (on) => [nextExcess(on, { workspace_id, env: "live" })],
   findKnownKeys: (on) => [findKnownKeys(on, workspace_id, ["k"])],
   keyNetworkUpsert: (on) => [keyNetworkUpsert.write(on, [keyNetwork])],
   lastUseUpsert: (on) => [lastUseUpsert.write(on, [keyLastUse])],
@@ -176,8 +176,8 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
     listSecretKeys(on, { workspace_id, env: null, isQuarantined: false, after: null, limit: 1 }),
     listSecretKeys(on, { workspace_id, env: "live", isQuarantined: true, after, limit: 1 }),
   ],
-  countFailureRows: (on) => [on.all(countFailureRows(on, 1))],
-  failureBeyond: (on) => [on.all(failureBeyond(on, 1, 1))],
+  countFailureRows: (on) => [countFailureRows(on, 1)],
+  failureBeyond: (on) => [failureBeyond(on, 1, 1)],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
   unreplacedKeys: (on) =>
     [null, ["p"]].map((projects) =>

@@ -18,12 +18,7 @@ import {
   raiseVersion,
   VERSION_JUMP,
 } from "../store/queries/restore.ts";
-import {
-  insertSigningKey,
-  updateSigningKeyTimes,
-  signingKeyById,
-  wipeSigningKey,
-} from "../store/queries/signing-keys.ts";
+import { insertSigningKey, removeSigningKey, signingKeyById } from "../store/queries/signing-keys.ts";
 import type { Tx } from "../store/engine/tx.ts";
 import { SYSTEM } from "../domain/core/actor.ts";
 import { runCheckpoints } from "../domain/audit/checkpoints.ts";
@@ -114,10 +109,7 @@ async function replaceCheckpointKey(services: Services): Promise<void> {
   await record(services, async (tx) => {
     const id = await getFact(tx, "checkpoint_key_id");
     const old = id === undefined ? undefined : await signingKeyById.first(tx, { id });
-    if (old) {
-      await updateSigningKeyTimes.run(tx, { ...old, retired_at: now, removed_at: now });
-      await wipeSigningKey.run(tx, { id: old.id });
-    }
+    if (old) await removeSigningKey.run(tx, { ...old, retired_at: now, removed_at: now, sealed_private_key: null });
     await insertSigningKey.run(tx, row);
     await writeFact.run(tx, { name: "checkpoint_key_id", value: row.id });
   });

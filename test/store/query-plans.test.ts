@@ -11,7 +11,7 @@ import type { Reader } from "../../src/store/engine/tx.ts";
 import { countNetworks, storedNetworks } from "../../src/store/queries/key-networks.ts";
 import { keyTexts, walkTexts } from "../../src/store/queries/key-search.ts";
 import {
-  changedHours,
+  oldestChangedHour,
   findMeteredHours,
   liveTenantGroups,
   unsettledHours,
@@ -56,7 +56,7 @@ for (const backend of backends) {
         (on) => walkTenants(on, { workspace_id: "w", order: { by: "created" }, after: page, limit: 50 }),
         (on) => walkTenants(on, { workspace_id: "w", order: { by: "suspended" }, after: page, limit: 50 }),
         (on) => walkTenants(on, { workspace_id: "w", order: { by: "plan", plan_id: "p" }, after: page, limit: 50 }),
-        (on) => changedHours.all(on, { before: 9, changedBefore: 9, limit: 1 }),
+        (on) => oldestChangedHour.all(on, { before: 9, changedBefore: 9 }),
         (on) => liveTenantGroups.all(on, { workspace_id: "w", tenant: "t", project_id: "p", limit: 50 }),
         (on) => findMeteredHours(on, 1, [1, 2]),
         (on) => unsettledHours.all(on, { ...TO_SEND, limit: 50 }),

@@ -41,14 +41,21 @@ function originHost(services: Services): Promise<string> {
   return claimFactOnce(services, "audit_origin_host", () => (public_url ? new URL(public_url).hostname : host));
 }
 
-/** Signs the current chain and stores the note. */
-export async function createCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
+/** The newest checkpoint, and the end of its chain. `signed`: what it says, if it was signed by our key. */
+async function readNewest(services: Services, workspace_id: string) {
+  const { read } = services.store;
   const signer = await loadCheckpointSigner(services);
   const origin = await checkpointOrigin(services, workspace_id);
   // Read the checkpoint before the head: another process may add both in between.
-  const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
-  const head = (await headOf.first(services.store.read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
+  const newest = await newestCheckpoint.first(read, { workspace_id });
+  const head = (await headOf.first(read, { workspace_id })) ?? { seq: 0, hash: GENESIS_HASH };
   const signed = newest ? openStoredCheckpoint(newest, origin, signer.publicKey) : null;
+  return { signer, origin, newest, signed, head };
+}
+
+/** Signs the current chain and stores the note. */
+export async function createCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
+  const { signer, origin, newest, signed, head } = await readNewest(services, workspace_id);
   if (newest && newest.seq > head.seq)
     throw new BrokenChain(`the chain has ${head.seq} rows, but ${newest.seq} were signed`);
   const tree = await growTree(services, workspace_id, head, restoreTree(newest, signed), signed);
@@ -120,13 +127,9 @@ async function saveCheckpoint(
 
 /** The newest note; creates one if the chain has grown since. */
 export async function latestCheckpoint(services: Services, workspace_id: string): Promise<SignedCheckpoint> {
-  const signer = await loadCheckpointSigner(services);
-  const origin = await checkpointOrigin(services, workspace_id);
-  const newest = await newestCheckpoint.first(services.store.read, { workspace_id });
-  const head = await headOf.first(services.store.read, { workspace_id });
-  const signed = newest ? openStoredCheckpoint(newest, origin, signer.publicKey) : null;
+  const { signer, origin, newest, signed, head } = await readNewest(services, workspace_id);
   // If the chain is shorter than the signed one, rows were removed: return the note as evidence.
-  if (newest && signed && signed.size >= (head?.seq ?? 0)) {
+  if (newest && signed && signed.size >= head.seq) {
     await services.store.durable();
     return { size: signed.size, note: newest.note, vkey: formatVkey(origin, signer.publicKey, sha256Bytes) };
   }

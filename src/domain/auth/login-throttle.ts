@@ -76,7 +76,7 @@ async function startLoginAttempt(
     },
     async succeeded(tx) {
       await clearLoginFailures.run(tx, { address_key, bucket });
-      await recordLoginNetwork.run(tx, { address_key, network_key, now: services.clock.now() });
+      await recordLoginNetwork.run(tx, { address_key, network_key, succeeded_at: services.clock.now() });
     },
   };
 }

@@ -2,6 +2,7 @@
 import { cellOwner, soleOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import type { FailureName } from "../../kernel/errors.ts";
+import type { ActorType } from "../../store/schema/tables.ts";
 
 export const ROLES = ["owner", "admin", "member"] as const;
 export type Role = (typeof ROLES)[number];
@@ -103,15 +104,13 @@ export const ANONYMOUS: AnonymousActor = { kind: "anonymous" };
 export const SYSTEM: SystemActor = { kind: "system" };
 
 /** The actor as recorded in an audit row. Requests without a credential are recorded as the system. */
-export function actorColumns(actor: Actor): { actor_type: AuditActorType; actor_id: string | null } {
+export function actorColumns(actor: Actor): { actor_type: ActorType; actor_id: string | null } {
   if (actor.kind === "secret_key" || actor.kind === "api_key") return { actor_type: actor.kind, actor_id: actor.id };
   if (actor.kind === "session" || actor.kind === "user") return { actor_type: "user", actor_id: actor.user_id };
   if (actor.kind === "embed_token") return { actor_type: "embed_token", actor_id: actor.tenant_id };
   if (actor.kind === "anonymous") return { actor_type: "system", actor_id: null };
   return { actor_type: actor.kind, actor_id: null };
 }
-
-type AuditActorType = "user" | "secret_key" | "embed_token" | "bootstrap" | "scanner" | "system" | "api_key";
 
 /** The environment an actor is confined to, or null when it may use both. */
 export function confinedTo(actor: Actor): Env | null {

@@ -1,6 +1,7 @@
 // Facts: named values that all processes on one database share, such as the master key's fingerprint.
 import type { Reader } from "../../store/engine/tx.ts";
-import { claimFact, readFact, writeFact, type Fact } from "../../store/queries/deployment.ts";
+import { claimFact, readFact, writeFact } from "../../store/queries/deployment.ts";
+import type { Fact } from "../../store/schema/tables.ts";
 import type { Store } from "../../store/store.ts";
 import { record } from "./record.ts";
 

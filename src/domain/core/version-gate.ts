@@ -63,12 +63,7 @@ export const versionGate = new VersionGate({
   "suspended tenants": "0.2.0",
 });
 
-type Minor = readonly [major: number, minor: number];
-
 /** A name that is no version counts as the oldest: what it understands is not known. */
-function minorOf(version: string): Minor {
-  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? [];
-  return [Number(major ?? 0), Number(minor ?? 0)];
-}
+const minorOf = (version: string): string => /^\d+\.\d+/.exec(version)?.[0] ?? "0.0";
 
-const isBefore = (a: Minor, b: Minor): boolean => a[0] < b[0] || (a[0] === b[0] && a[1] < b[1]);
+const isBefore = (a: string, b: string): boolean => a.localeCompare(b, "en", { numeric: true }) < 0;

@@ -10,11 +10,11 @@ import {
   embedKeyByKid,
   embedKeyInUse,
   insertSigningKey,
+  removeSigningKey,
   updateSigningKeyTimes,
   signingKeyHistory,
   usableSigningKeys,
   wipeRemovedSigningKeys,
-  wipeSigningKey,
 } from "../../store/queries/signing-keys.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SigningKeyRow } from "../../store/schema/tables.ts";
@@ -163,8 +163,7 @@ async function removeAllExcept(
 ): Promise<void> {
   for (const row of rows.filter(({ id }) => !kept.includes(id))) {
     const retired_at = row.retired_at === null ? now : Math.min(row.retired_at, now);
-    await updateSigningKeyTimes.run(tx, { ...row, retired_at, removed_at: now });
-    await wipeSigningKey.run(tx, { id: row.id });
+    await removeSigningKey.run(tx, { ...row, retired_at, removed_at: now, sealed_private_key: null });
   }
 }
 

@@ -24,10 +24,12 @@ import {
   releaseRecord,
 } from "../../store/queries/idempotency-claims.ts";
 import { addMissingCells, anyCell, cellUpsert, nextExcess } from "../../store/queries/idempotency-claim-counts.ts";
+import type { Tx } from "../../store/engine/tx.ts";
 import type { IdempotencyCellRow } from "../../store/schema/tables.ts";
 import { limitRefusal } from "../limits/throttles.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
+import { threadReader } from "../core/read-slots.ts";
 import { deleteInPieces, record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
@@ -50,26 +52,21 @@ export function claimClock({ store, clock }: Pick<Services, "store" | "clock">):
 
 /** Claims in the database: concurrent ones share a group commit. */
 export function databaseClaims(services: Pick<Services, "store" | "claimNow" | "writtenBytes">): ClaimStore {
-  const { claimNow: now } = services;
-  const by = (scope: ClaimScope) => ({ batch: true, owner: ownerOfClaim(scope) });
+  const write = <T>(scope: ClaimScope, work: (tx: Tx, now: number) => Promise<T>, locks: string[] = []): Promise<T> => {
+    const options = { batch: true, owner: ownerOfClaim(scope), locks };
+    return record(services, async (tx) => work(tx, await services.claimNow(tx)), options);
+  };
   // The counts of the cell are written with its records.
-  const counted = (scope: ClaimScope) => ({ ...by(scope), locks: [`claims/${scope.workspace_id}/${scope.env}`] });
+  const countsOf = ({ workspace_id, env }: ClaimScope): string[] => [`claims/${workspace_id}/${env}`];
   // A completion is never refused, because the work is done already. It stores only its status if there is no room.
   const bytesMax = (scope: ClaimScope): number =>
-    services.writtenBytes.hasRoom(by(scope).owner) ? STORED_BYTES_MAX : 0;
+    services.writtenBytes.hasRoom(ownerOfClaim(scope)) ? STORED_BYTES_MAX : 0;
   return {
-    claim: (scope, claim) =>
-      record(services, async (tx) => claimRecord(tx, scope, claim, await now(tx)), counted(scope)),
+    claim: (scope, claim) => write(scope, (tx, now) => claimRecord(tx, scope, claim, now), countsOf(scope)),
     complete: (scope, completion) =>
-      record(
-        services,
-        async (tx) => completeRecord(tx, scope, completion, await now(tx), bytesMax(scope)),
-        counted(scope),
-      ),
-    release: (scope, token_hash) =>
-      record(services, async (tx) => releaseRecord(tx, scope, token_hash, await now(tx)), counted(scope)),
-    heartbeat: (scope, token_hash) =>
-      record(services, async (tx) => heartbeatRecord(tx, scope, token_hash, await now(tx)), by(scope)),
+      write(scope, (tx, now) => completeRecord(tx, scope, completion, now, bytesMax(scope)), countsOf(scope)),
+    release: (scope, token) => write(scope, (tx, now) => releaseRecord(tx, scope, token, now), countsOf(scope)),
+    heartbeat: (scope, token) => write(scope, (tx, now) => heartbeatRecord(tx, scope, token, now)),
     close: () => {},
   };
 }
@@ -90,7 +87,7 @@ export async function recountIdempotency(services: Services): Promise<void> {
   if (!(await anyCell.first(store.read, {}))) return;
   let cell: Pick<IdempotencyCellRow, "workspace_id" | "env"> = { workspace_id: "", env: "live" };
   while (!shutdown.signal.aborted) {
-    const [excess] = await store.readOnThread<IdempotencyCellRow>(nextExcess(store.read, cell));
+    const excess = await nextExcess(threadReader(store), cell);
     if (!excess) return;
     const { records, stored_bytes } = excess;
     if (records !== 0 || stored_bytes !== 0)

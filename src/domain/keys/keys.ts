@@ -200,8 +200,9 @@ export function revokeKey(ctx: KeyHolder, id: string, reason: string | undefined
       return unchanged({ key: viewKey(row), project_id, version: await revokedSince(tx, row), needs: NO_CAPS });
     const now = ctx.services.clock.now();
     const version = await tx.bump(project_id);
-    await revokeKeyRow.run(tx, { workspace_id, id, now, reason: reason ?? null, policy_version: version });
-    const after = { ...row, revoked_at: now, revoked_reason: reason ?? null };
+    const end = { revoked_at: now, revoked_reason: reason ?? null, revoked_cause: "revoked" } as const;
+    const after = { ...row, ...end, policy_version: version };
+    await revokeKeyRow.run(tx, after);
     const payload = { env: row.env, reason: reason ?? null };
     return {
       value: { key: viewKey(after), project_id, version, needs: NO_CAPS },

@@ -162,6 +162,11 @@ async function readSecretKey(ctx: Ctx<Vendor>, id: string): Promise<SecretKeyRow
   return requireReadable(ctx.actor, row, "secret_key_not_found");
 }
 
+async function manageableKey({ actor }: Ctx<Vendor>, tx: Tx, id: string): Promise<SecretKeyRow> {
+  const row = await secretKeyById.first(tx, { workspace_id: actor.workspace_id, id });
+  return requireManageable(actor, row, "secret_key_not_found");
+}
+
 export const showSecretKey = async (ctx: Ctx<Vendor>, id: string): Promise<SecretKey> =>
   viewSecretKey(await readSecretKey(ctx, id));
 
@@ -175,11 +180,7 @@ export async function rotateSecretKey(
   const endedIds = new Set([id]);
   const rotated = await retryOnHashCollision(() =>
     mutate(ctx, { workspace_id, onConflict: onHashConflict }, async (tx) => {
-      const row = requireManageable(
-        ctx.actor,
-        await secretKeyById.first(tx, { workspace_id, id }),
-        "secret_key_not_found",
-      );
+      const row = await manageableKey(ctx, tx, id);
       if (row.revoked_at !== null) throw fail("revoked_not_rotatable");
       requireNoQuarantine(ctx.actor, row);
       const now = ctx.services.clock.now();
@@ -205,7 +206,7 @@ export async function rotateSecretKey(
       };
     }),
   );
-  await invalidateAll(ctx, endedIds);
+  await ctx.services.credentialCache.invalidate([...endedIds]);
   return rotated;
 }
 
@@ -237,10 +238,6 @@ function keyRevoked({ id, env, revoked_reason: reason }: SecretKeyRow): Event {
   return { action: "secret_key.revoked", target_id: id, payload: { env, reason } };
 }
 
-async function invalidateAll({ services }: Ctx, ids: ReadonlySet<string>): Promise<void> {
-  await services.credentialCache.invalidate([...ids]);
-}
-
 type Revocation = { reason?: string | undefined; successors?: boolean | undefined };
 type RevokedSecretKey = SecretKey & { revoked_successors?: number };
 
@@ -257,11 +254,7 @@ export async function revokeSecretKey(
   const { workspace_id } = ctx.actor;
   const endedIds = new Set([id]);
   const shown = await mutate(ctx, { workspace_id }, async (tx) => {
-    const row = requireManageable(
-      ctx.actor,
-      await secretKeyById.first(tx, { workspace_id, id }),
-      "secret_key_not_found",
-    );
+    const row = await manageableKey(ctx, tx, id);
     const now = ctx.services.clock.now();
     const made = successors
       ? await workingSuccessors.all(tx, { workspace_id, id, now, depth: LINE_MAX, max: SUCCESSORS_MAX })
@@ -278,6 +271,6 @@ export async function revokeSecretKey(
     if (!first) return unchanged(value);
     return { value, events: [keyRevoked(first), ...more.map(keyRevoked)] };
   });
-  await invalidateAll(ctx, endedIds);
+  await ctx.services.credentialCache.invalidate([...endedIds]);
   return shown;
 }

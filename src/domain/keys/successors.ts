@@ -1,6 +1,5 @@
 // The key that replaces another, in lists.
-import type { Rotatable } from "../../store/queries/keys.ts";
-import { successorsIn } from "../../store/queries/successors.ts";
+import { successorsIn, type Rotatable } from "../../store/queries/keys.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Viewer } from "../core/list.ts";

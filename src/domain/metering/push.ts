@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { failureOf, post, type Posted } from "../../platform/post.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import { writeFact } from "../../store/queries/deployment.ts";
-import { refusePart, setAsideOffered, settlePart, unsettledHours } from "../../store/queries/metering.ts";
+import { refusePart, settlePart, unsettledHours } from "../../store/queries/metering.ts";
 import { TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
@@ -59,9 +59,7 @@ async function sendDue(services: Services): Promise<void> {
     const rows = await unsettledHours.all(store.read, { ...TO_SEND, limit: EVENTS_MAX });
     if (rows.length === 0 && (await maker.makeParts()) === 0) return;
     const parts = rows.flatMap((row) => partsToSend(services, row)).slice(0, EVENTS_MAX);
-    // Hours with nothing to send would be read again for ever.
-    const isStuck = rows.length > 0 && parts.length === 0;
-    if (isStuck && (await record(services, (tx) => setAsideOffered.run(tx, {}))) === 0) return;
+    if (rows.length > 0 && parts.length === 0) return; // or they would be read again for ever
     const conflict = await send(services, parts);
     if (conflict) throw unavailable(services, conflict);
   }

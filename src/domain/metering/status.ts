@@ -3,7 +3,7 @@ import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import { getJsonFact } from "../core/facts.ts";
 import {
-  changedHours,
+  oldestChangedHour,
   replayHour,
   retryRefused,
   unsettledHours,
@@ -20,9 +20,9 @@ const REFUSED_SHOWN = 100;
 /** The oldest hour that is due and not sent; null: none. Events that were set aside do not count. */
 export async function oldestUnsentHour({ store, clock, settings }: Services): Promise<number | null> {
   const now = clock.now();
-  const due = { before: dueBefore(settings, now), changedBefore: now - settings.meter_settle, limit: 1 };
+  const due = { before: dueBefore(settings, now), changedBefore: now - settings.meter_settle };
   const [changed, unsettled] = await Promise.all([
-    changedHours.first(store.read, due),
+    oldestChangedHour.first(store.read, due),
     unsettledState.first(store.read, TO_SEND),
   ]);
   const hours = [changed?.hour, unsettled?.oldest].filter((hour) => typeof hour === "number");

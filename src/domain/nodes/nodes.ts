@@ -19,7 +19,7 @@ import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
-import { inFleetSlot, inThreadSlot } from "../core/read-slots.ts";
+import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { NEEDED } from "./needs.ts";
 import { liveSince } from "./presence.ts";
 import { viewSdk } from "./sdk-name.ts";
@@ -76,8 +76,8 @@ async function countWithheld(ctx: Ctx<Vendor>, rows: readonly Polled[]) {
   const lacks = ({ caps, features }: Polled): number => features & NEEDED & ~maskOf(caps.split(","));
   const project_ids = [...new Set(rows.filter((row) => lacks(row) !== NO_CAPS).map(({ project_id }) => project_id))];
   if (project_ids.length === 0) return () => 0;
-  const query = countNeedingKeys(store.read, { workspace_id, project_ids, now: clock.now() });
-  const counts = await inThreadSlot(ctx, () => store.readOnThread<NeedingKeys>(query));
+  const wanted = { workspace_id, project_ids, now: clock.now() };
+  const counts = await inThreadSlot(ctx, () => countNeedingKeys(threadReader(store), wanted));
   const needsOf = ({ chosen, confined, metered }: NeedingKeys): number =>
     (chosen && CAP.formats) | (confined && CAP.cidr) | (metered && CAP.quotas);
   return (row: Polled): number => {

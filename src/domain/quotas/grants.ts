@@ -143,11 +143,10 @@ export async function voidGrant(ctx: Ctx<Vendor>, id: string) {
   const grant = await mutate(ctx, { workspace_id }, async (tx) => {
     const row = await manageable(tx, lockGrant);
     if (row.voided_at !== null) return unchanged(viewGrant(row));
-    const now = services.clock.now();
-    await voidGrantRow.run(tx, { workspace_id, id, now });
+    const after = { ...row, voided_at: services.clock.now(), remaining: 0 };
+    await voidGrantRow.run(tx, after);
     const payload = { env: row.env, remaining: row.remaining };
-    const value = viewGrant({ ...row, voided_at: now, remaining: 0 });
-    return { value, events: [{ action: "quota_grant.voided", target_id: id, payload }] };
+    return { value: viewGrant(after), events: [{ action: "quota_grant.voided", target_id: id, payload }] };
   });
   // Again, for what a request has taken of it since.
   await services.quotas.recall(name);

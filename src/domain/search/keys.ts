@@ -22,7 +22,7 @@ import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import type { JsonText, Viewer } from "../core/list.ts";
-import { inThreadSlot } from "../core/read-slots.ts";
+import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { readKeys } from "../keys/key-list.ts";
 import { findPage, PIECE_ROWS, showFound, type FoundPage } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
@@ -166,7 +166,5 @@ export async function countInState(ctx: Ctx<Vendor>, env: Env, state: KeyState, 
     after = piece.at(-1) ?? null;
     await yieldToEventLoop();
   }
-  const query = countInSet(store.read, walk, max);
-  const [counted] = await inThreadSlot(ctx, () => store.readOnThread<{ n: number }>(query));
-  return counted?.n ?? 0;
+  return inThreadSlot(ctx, () => countInSet(threadReader(store), walk, max));
 }

@@ -28,7 +28,7 @@ import { MIB } from "../../kernel/sizes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { inThreadSlot } from "../core/read-slots.ts";
+import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { versionGate } from "../core/version-gate.ts";
 
 /** Keys and bytes that the commit of a deletion revokes itself. */
@@ -108,11 +108,10 @@ export async function countIfMany(ctx: Ctx<Vendor>, scopes: readonly KeyScope[])
 
 /** Off the main thread. Null if no thread is free: ending keys is never refused, so the transaction counts them. */
 async function countOnThread(ctx: Ctx<Vendor>, scopes: readonly KeyScope[]): Promise<KeyCounts | null> {
-  const { store } = ctx.services;
   const count = async (): Promise<KeyCounts> => {
     const counts = new Map<string, KeyCount>();
     for (const scope of scopes) {
-      const [counted] = await store.readOnThread<KeyCount>(countWorkingKeys(store.read, scope));
+      const counted = await countWorkingKeys(threadReader(ctx.services.store), scope);
       if (counted) counts.set(scope.project_id, counted);
     }
     return counts;
@@ -133,7 +132,7 @@ export async function countInTransaction(
   for (const scope of scopes) {
     const before = counted?.get(scope.project_id);
     if (before) sum += before.n + (await growthSince(tx, scope, before.seq));
-    else sum += (await tx.first<KeyCount>(countWorkingKeys(tx, scope)))?.n ?? 0;
+    else sum += (await countWorkingKeys(tx, scope))?.n ?? 0;
   }
   return sum;
 }

@@ -1,7 +1,7 @@
 // What a person leaves in a workspace when they are removed or stop being its owner: secret keys that they minted, and
 // invitations that they sent. Neither ends by itself.
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
-import { LoopShare } from "../../platform/event-loop.ts";
+import { forPieces } from "../../platform/event-loop.ts";
 import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
 import { revokeSecretKeyRows, workingKeysOf } from "../../store/queries/secret-keys.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
@@ -64,12 +64,9 @@ export async function revokeInvites(tx: Tx, invites: readonly WorkspaceInviteRow
 }
 
 export async function revokeKeys(tx: Tx, keys: readonly KeyLeft[], now: number): Promise<Event[]> {
-  const loop = new LoopShare();
-  for (let from = 0; from < keys.length; from += STATEMENT_KEYS) {
-    const some = keys.slice(from, from + STATEMENT_KEYS);
+  await forPieces(keys, STATEMENT_KEYS, (some) => {
     const { workspace_id } = some[0] as KeyLeft;
-    await revokeSecretKeyRows(tx, { workspace_id, ids: some.map(({ id }) => id), now, reason: REASON });
-    await loop.yieldIfDue();
-  }
+    return revokeSecretKeyRows(tx, { workspace_id, ids: some.map(({ id }) => id), now, reason: REASON });
+  });
   return keys.map(({ id, env }) => ({ action: "secret_key.revoked", target_id: id, payload: { env, reason: REASON } }));
 }

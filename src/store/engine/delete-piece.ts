@@ -1,5 +1,5 @@
 // Deletes of old rows, at most a piece of them at a time: any number may be due, and every other writer waits for a
-// piece. Run by deleteInPieces() of domain/core/record.ts.
+// piece. Run by reap() of domain/core/record.ts.
 import { sql, type RawBuilder } from "kysely";
 import type { Tables } from "../schema/tables.ts";
 import { statement, type Params, type Statement } from "./statement.ts";

@@ -1,4 +1,4 @@
-// Statements about one row: insert it, update it, read it by its key. Kysely's types cannot follow a table that is an
+// Statements about rows with a key: insert, update, read, delete. Kysely's types cannot follow a table that is an
 // argument, so each function states what its callers pass and get, and is written for any table.
 import type { Kysely } from "kysely";
 import type { Tables } from "../schema/tables.ts";
@@ -33,6 +33,17 @@ export function updateRow(table: string, key: readonly string[], names: readonly
   });
 }
 
+/** `deleteBy("embed_origins", ["workspace_id"])`: deletes the rows with this key. */
+export function deleteBy<T extends Table, K extends Column<T>>(
+  table: T,
+  key: readonly K[],
+): Statement<Pick<Tables[T], K>, unknown>;
+export function deleteBy(table: string, key: readonly string[]): Statement<never, unknown> {
+  return statement<Cells>()((db, p) =>
+    key.reduce((query, name) => query.where(name, "=", p[name]!), ofAnyTable(db).deleteFrom(table)),
+  );
+}
+
 /**
  * `rowBy("users", ["id"])`: the row with this key. Locked, it is held until the transaction ends; SQLite has one
  * writer, so its transaction holds every row already.
@@ -52,7 +63,8 @@ export function rowBy(table: string, key: readonly string[], lock?: "for update"
 
 /**
  * `upsertRow("unregistered_nodes", ["project_id", "scope"], ["nodes", "last_seen_at"])`: inserts a row, or sets the
- * latter columns of the one with this key. `kept`: columns that are only inserted.
+ * latter columns of the one with this key; without any, a row that is there stays. `kept`: columns that are only
+ * inserted.
  */
 export function upsertRow<T extends Table, C extends Column<T>>(
   table: T,
@@ -70,10 +82,10 @@ export function upsertRow(
     ofAnyTable(db)
       .insertInto(table)
       .values(columns(p, [...key, ...names, ...kept]))
-      .onConflict((oc) =>
-        oc
-          .columns(key)
-          .doUpdateSet((eb) => Object.fromEntries(names.map((name) => [name, eb.ref(`excluded.${name}`)]))),
-      ),
+      .onConflict((oc) => {
+        const own = oc.columns(key);
+        if (names.length === 0) return own.doNothing();
+        return own.doUpdateSet((eb) => Object.fromEntries(names.map((name) => [name, eb.ref(`excluded.${name}`)])));
+      }),
   );
 }

@@ -12,7 +12,7 @@
 // | insertDeferred | an insert that nothing later in the job reads                                                    |
 // | sql            | the SQL text, for tests and EXPLAIN                                                              |
 //
-// A query whose shape depends on its arguments is built with compileQuery() and run with Reader.all().
+// A query whose shape depends on its arguments is run with selectRows(), selectRow() or changeRows().
 import {
   DummyDriver,
   expressionBuilder,
@@ -140,7 +140,24 @@ export function statement<P extends Record<string, unknown>>() {
   };
 }
 
-/** Builds a query whose shape depends on its arguments. Compiled at each call; the drivers still keep it prepared. */
-export function compileQuery(on: Reader, build: (db: Builder, dialect: Dialect) => Compilable<unknown>): Query {
-  return bind(compile(build(builders[on.dialect], on.dialect)), {});
+type Build<R> = (db: Builder, dialect: Dialect) => Compilable<R>;
+
+/** Compiled at each call; the drivers still keep it prepared. */
+function compileQuery({ dialect }: Reader, build: Build<unknown>): Query {
+  return bind(compile(build(builders[dialect], dialect)), {});
+}
+
+/** The rows of a query whose shape depends on its arguments. */
+export function selectRows<R>(on: Reader, build: Build<R>): Promise<R[]> {
+  return on.all<R>(compileQuery(on, build));
+}
+
+/** The first of them. */
+export function selectRow<R>(on: Reader, build: Build<R>): Promise<R | undefined> {
+  return on.first<R>(compileQuery(on, build));
+}
+
+/** Runs a write whose shape depends on its arguments; returns the number of changed rows. */
+export function changeRows(tx: Tx, build: Build<unknown>): Promise<number> {
+  return tx.run(compileQuery(tx, build));
 }

@@ -1,7 +1,7 @@
 // Summarises a database: schema version, row counts, heads of the audit chains. A backup's manifest stores this, and a
 // restored copy is compared with it. Read it inside a transaction when the database is in use.
 import { toBase64 } from "../../kernel/crypto/bytes.ts";
-import type { Fact } from "../queries/deployment.ts";
+import type { Fact } from "../schema/tables.ts";
 import { newestCheckpoint, readCheckpointKey, type StoredCheckpoint } from "../audit/chains.ts";
 import { readAppliedMigrations } from "../schema/applied.ts";
 import { allIfKnown, type Source } from "./source.ts";

@@ -1,7 +1,8 @@
 // Reads of the audit chain; only src/store/engine/audit-ledger.ts writes it. What is hidden from a test principal is
 // left out before the limit: a page filtered afterwards would reveal how many rows are hidden.
 import { sql, type RawBuilder, type SqlBool } from "kysely";
-import { compileQuery, statement, type Builder } from "../engine/statement.ts";
+import { rowBy } from "../engine/rows.ts";
+import { selectRows, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { Dialect, Reader } from "../engine/tx.ts";
 import type { AuditLogRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
@@ -66,12 +67,10 @@ function walkQuery(db: Builder, dialect: Dialect, { workspace_id, walk, order = 
 
 /** In the order of seq. Returns one row more than the limit if there are more. */
 export function listAuditRows(on: Reader, slice: AuditSlice, limit: number): Promise<AuditLogRow[]> {
-  return on.all<AuditLogRow>(
-    compileQuery(on, (db, dialect) =>
-      walkQuery(db, dialect, slice)
-        .selectAll()
-        .limit(limit + 1),
-    ),
+  return selectRows(on, (db, dialect) =>
+    walkQuery(db, dialect, slice)
+      .selectAll()
+      .limit(limit + 1),
   );
 }
 
@@ -86,37 +85,33 @@ export function filterAuditRows(
   { examined, limit }: { examined: number; limit: number },
 ): Promise<AuditLogRow[]> {
   const { actions, actor_type, actor_id, isVisible } = filter;
-  return on.all<AuditLogRow>(
-    compileQuery(on, (db, dialect) => {
-      const walked = walkQuery(db, dialect, slice)
-        .select(["seq as at", "action", "actor_type", "actor_id"])
-        .limit(examined)
-        .as("walked");
-      let query = db
-        .selectFrom(walked)
-        .innerJoin("audit_log", (join) =>
-          join.on("audit_log.workspace_id", "=", slice.workspace_id).onRef("audit_log.seq", "=", "walked.at"),
-        )
-        .selectAll("audit_log")
-        .orderBy("walked.at", slice.order ?? "asc")
-        .limit(limit + 1);
-      if (actions) query = query.where(isIn(sql.ref<string>("walked.action"), actions, dialect));
-      if (actor_type) query = query.where("walked.actor_type", "=", actor_type);
-      if (actor_id) query = query.where("walked.actor_id", "=", actor_id);
-      return isVisible ? query.where(visibleToTest[dialect]) : query;
-    }),
-  );
+  return selectRows(on, (db, dialect) => {
+    const walked = walkQuery(db, dialect, slice)
+      .select(["seq as at", "action", "actor_type", "actor_id"])
+      .limit(examined)
+      .as("walked");
+    let query = db
+      .selectFrom(walked)
+      .innerJoin("audit_log", (join) =>
+        join.on("audit_log.workspace_id", "=", slice.workspace_id).onRef("audit_log.seq", "=", "walked.at"),
+      )
+      .selectAll("audit_log")
+      .orderBy("walked.at", slice.order ?? "asc")
+      .limit(limit + 1);
+    if (actions) query = query.where(isIn(sql.ref<string>("walked.action"), actions, dialect));
+    if (actor_type) query = query.where("walked.actor_type", "=", actor_type);
+    if (actor_id) query = query.where("walked.actor_id", "=", actor_id);
+    return isVisible ? query.where(visibleToTest[dialect]) : query;
+  });
 }
 
 /** The number of the last of the first `examined` rows; undefined if there are fewer. */
 export async function lastExamined(on: Reader, slice: AuditSlice, examined: number): Promise<number | undefined> {
-  const [last] = await on.all<{ seq: number }>(
-    compileQuery(on, (db, dialect) =>
-      walkQuery(db, dialect, slice)
-        .select("seq")
-        .limit(1)
-        .offset(examined - 1),
-    ),
+  const [last] = await selectRows(on, (db, dialect) =>
+    walkQuery(db, dialect, slice)
+      .select("seq")
+      .limit(1)
+      .offset(examined - 1),
   );
   return last?.seq;
 }
@@ -130,40 +125,36 @@ function namesSuccessor(successor_id: string, dialect: Dialect) {
   return sql<SqlBool>`${position} > 0`;
 }
 
-/** The customer's rotation of a key to the given successor; none if the vendor made it. */
-export const customersRotation = statement<Rotation>()((db, p, dialect) =>
-  db
+/** The rotation of a key to the given successor. */
+function rotation(db: Builder, p: Params<Rotation>, dialect: Dialect, action: string) {
+  return db
     .selectFrom("audit_log")
     .select("seq")
     .where("workspace_id", "=", p.workspace_id)
     .where("target_id", "=", p.id)
-    .where("action", "=", "api_key.rotated")
-    .where((eb) => eb.or([eb("actor_type", "=", "embed_token"), eb("actor_type", "=", "api_key")]))
+    .where("action", "=", action)
     .where(namesSuccessor(p.successor_id, dialect))
-    .limit(1),
+    .limit(1);
+}
+
+/** None if the vendor made it. */
+export const customersRotation = statement<Rotation>()((db, p, dialect) =>
+  rotation(db, p, dialect, "api_key.rotated").where((eb) =>
+    eb.or([eb("actor_type", "=", "embed_token"), eb("actor_type", "=", "api_key")]),
+  ),
 );
 
-/** A secret key's rotation of itself to the given successor; none if another actor rotated it. */
+/** A secret key's rotation of itself; none if another actor rotated it. */
 export const ownRotation = statement<Rotation>()((db, p, dialect) =>
-  db
-    .selectFrom("audit_log")
-    .select("seq")
-    .where("workspace_id", "=", p.workspace_id)
-    .where("target_id", "=", p.id)
-    .where("action", "=", "secret_key.rotated")
-    .where("actor_id", "=", p.id)
-    .where(namesSuccessor(p.successor_id, dialect))
-    .limit(1),
+  rotation(db, p, dialect, "secret_key.rotated").where("actor_id", "=", p.id),
 );
 
 export const occurredAt = statement<{ workspace_id: string; seq: number }>()((db, p) =>
   db.selectFrom("audit_log").select("occurred_at").where("workspace_id", "=", p.workspace_id).where("seq", "=", p.seq),
 );
 
-/** The sequence number and hash of the newest row. An empty chain has no head. */
-export const headOf = statement<{ workspace_id: string }>()((db, p) =>
-  db.selectFrom("audit_heads").select(["seq", "hash"]).where("workspace_id", "=", p.workspace_id),
-);
+/** An empty chain has no head. */
+export const headOf = rowBy("audit_heads", ["workspace_id"]);
 
 type Position = { workspace_id: string; seq: number; limit: number };
 

@@ -1,9 +1,9 @@
 // Revokes the keys of a deleted project or tenant, in pieces. A row of `cascades` says that it has begun: key reads
 // (keys.ts, policy-entries.ts) take it into account.
 import { sql } from "kysely";
-import { insertRow } from "../engine/rows.ts";
-import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
-import type { Query, Reader, Tx } from "../engine/tx.ts";
+import { deleteBy, insertRow } from "../engine/rows.ts";
+import { changeRows, countRows, selectRow, selectRows, statement, type Builder } from "../engine/statement.ts";
+import type { Reader, Tx } from "../engine/tx.ts";
 import type { CascadeRow } from "../schema/tables.ts";
 import { notLookedUp } from "./id-lists.ts";
 
@@ -13,7 +13,7 @@ export const oldestCascade = statement<Record<string, never>>()((db) =>
   db.selectFrom("cascades").selectAll().orderBy("revoked_at").orderBy("id").limit(1),
 );
 
-export const dropCascade = statement<{ id: string }>()((db, p) => db.deleteFrom("cascades").where("id", "=", p.id));
+export const dropCascade = deleteBy("cascades", ["id"]);
 
 /** All keys of a project, or those of one tenant in it. */
 export type KeyScope = { workspace_id: string; project_id: string; tenant_id?: string | undefined };
@@ -34,23 +34,23 @@ function workingKeys(db: Builder, scope: KeyScope, at?: number) {
 export type KeyCount = { n: number; seq: number };
 
 /**
- * Returns one `KeyCount`. Of a million keys it takes 100 ms. Whatever was deleted is left out, whenever that was by the
- * clock of the process that deleted it.
+ * Of a million keys it takes 100 ms. Whatever was deleted is left out, whenever that was by the clock of the process
+ * that deleted it.
  */
-export function countWorkingKeys(on: Reader, scope: KeyScope): Query {
-  const { workspace_id } = scope;
-  return compileQuery(on, (db) => {
-    const head = db.selectFrom("audit_heads").select("seq").where("workspace_id", "=", workspace_id);
-    return workingKeys(db, scope).select([countRows, head.as("seq")]);
+export function countWorkingKeys(on: Reader, scope: KeyScope): Promise<KeyCount | undefined> {
+  return selectRow(on, (db) => {
+    const head = db.selectFrom("audit_heads").select("seq").where("workspace_id", "=", scope.workspace_id);
+    return workingKeys(db, scope)
+      .select([countRows, head.as("seq")])
+      .$castTo<KeyCount>();
   });
 }
 
 /** By how many the keys of a scope have grown in number since an audit row; negative for fewer. */
 export async function growthSince(on: Reader, scope: KeyScope, seq: number): Promise<number> {
-  const sumOf = async (query: Query): Promise<number> => (await on.first<{ n: number }>(query))?.n ?? 0;
-  const keys = await sumOf(compileQuery(on, (db) => keyGrowth(db, scope, seq)));
-  if (scope.tenant_id !== undefined) return keys;
-  return keys - (await sumOf(compileQuery(on, (db) => endedWithTenants(db, scope, seq))));
+  const keys = await selectRow(on, (db) => keyGrowth(db, scope, seq));
+  const ended = scope.tenant_id === undefined && (await selectRow(on, (db) => endedWithTenants(db, scope, seq)));
+  return (keys?.n ?? 0) - (ended ? ended.n : 0);
 }
 
 function keyGrowth(db: Builder, { workspace_id, project_id, tenant_id }: KeyScope, seq: number) {
@@ -97,10 +97,10 @@ function endedWithTenants(db: Builder, { workspace_id, project_id }: KeyScope, s
 /** The sizes of up to `limit` rows, in the order in which `revokeWorkingKeys` takes them. */
 export async function sizesOfWorkingKeys(on: Reader, scope: KeyScope, at: number, limit: number): Promise<number[]> {
   const bytes = sql<number>`octet_length(meta) + octet_length(scopes) + coalesce(octet_length(rate_limits), 0)`;
-  const query = compileQuery(on, (db) =>
+  const rows = await selectRows(on, (db) =>
     workingKeys(db, scope, at).select(bytes.as("bytes")).orderBy("tenant_id").limit(limit),
   );
-  return (await on.all<{ bytes: number }>(query)).map((row) => row.bytes);
+  return rows.map((row) => row.bytes);
 }
 
 export type Revocation = Pick<CascadeRow, "cause" | "reason" | "revoked_at"> & {
@@ -111,24 +111,22 @@ export type Revocation = Pick<CascadeRow, "cause" | "reason" | "revoked_at"> & {
 /** Revokes the first `limit` keys of a scope. Returns how many there were. */
 export function revokeWorkingKeys(tx: Tx, scope: KeyScope, revocation: Revocation, limit: number): Promise<number> {
   const { cause, reason, revoked_at, policy_version } = revocation;
-  const query = compileQuery(tx, (db) =>
+  return changeRows(tx, (db) =>
     db
       .updateTable("api_keys")
       .set({ revoked_at, revoked_reason: reason, revoked_cause: cause, ...(policy_version && { policy_version }) })
       .where("id", "in", workingKeys(db, scope, revoked_at).select("id").orderBy("tenant_id").limit(limit)),
   );
-  return tx.run(query);
 }
 
 /** Makes the keys of a scope changes of a policy version, although their rows stay as they are. */
 export function touchKeysOf(tx: Tx, scope: KeyScope, policy_version: number, at: number): Promise<number> {
-  const query = compileQuery(tx, (db) =>
+  return changeRows(tx, (db) =>
     db
       .updateTable("api_keys")
       .set({ policy_version })
       .where("id", "in", workingKeys(db, scope, at).select("id")),
   );
-  return tx.run(query);
 }
 
 /** Projects in which a tenant has keys that are not revoked; of deleted projects only if `deleted`. */
@@ -136,7 +134,7 @@ export async function projectsWithKeysOf(
   on: Reader,
   { workspace_id, tenant_id, deleted }: { workspace_id: string; tenant_id: string; deleted: boolean },
 ): Promise<string[]> {
-  const query = compileQuery(on, (db) => {
+  const found = await selectRows(on, (db) => {
     const projects = db
       .selectFrom("projects")
       .select("projects.id")
@@ -155,5 +153,5 @@ export async function projectsWithKeysOf(
       .orderBy("projects.id");
     return deleted ? projects : projects.where("projects.deleted_at", "is", null);
   });
-  return (await on.all<{ id: string }>(query)).map(({ id }) => id);
+  return found.map(({ id }) => id);
 }

@@ -1,12 +1,10 @@
 // Registered origins of all workspaces, normalised. CORS preflights, which carry no token, are checked against them.
-import { insertRow } from "../engine/rows.ts";
+import { deleteBy, insertRow } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 
 export const insertEmbedOrigin = insertRow("embed_origins", ["origin", "workspace_id"]);
 
-export const dropEmbedOrigins = statement<{ workspace_id: string }>()((db, p) =>
-  db.deleteFrom("embed_origins").where("workspace_id", "=", p.workspace_id),
-);
+export const dropEmbedOrigins = deleteBy("embed_origins", ["workspace_id"]);
 
 /** Finds any workspace that registered the origin. */
 export const findEmbedOrigin = statement<{ origin: string }>()((db, p) =>

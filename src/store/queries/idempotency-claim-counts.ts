@@ -4,8 +4,9 @@
 import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
-import type { AdditiveUpsert, Query, Reader, Tally, Tx } from "../engine/tx.ts";
+import { rowBy } from "../engine/rows.ts";
+import { selectRow, statement } from "../engine/statement.ts";
+import type { AdditiveUpsert, Reader, Tally, Tx } from "../engine/tx.ts";
 import type { IdempotencyCellRow } from "../schema/tables.ts";
 
 type Cell = { workspace_id: string; env: Env };
@@ -32,13 +33,7 @@ export const cellUpsert: AdditiveUpsert<IdempotencyCellRow> = {
   ),
 };
 
-const cellAt = statement<Cell>()((db, p) =>
-  db
-    .selectFrom("idempotency_cells")
-    .select([...COUNTS])
-    .where("workspace_id", "=", p.workspace_id)
-    .where("env", "=", p.env),
-);
+const cellAt = rowBy("idempotency_cells", ["workspace_id", "env"]);
 
 /** Read once for the jobs of a batch. */
 export function tallyCell(tx: Tx, { workspace_id, env }: Cell, count: Count): Promise<Tally> {
@@ -61,8 +56,8 @@ export function addMissingCells(on: Tx): Promise<number> {
 export const anyCell = statement()((db) => db.selectFrom("idempotency_cells").select("workspace_id").limit(1));
 
 /** The first cell behind another, with what its counts have too much. One statement, so that it sees one moment. */
-export function nextExcess(on: Reader, after: Cell): Query {
-  return compileQuery(on, (db) =>
+export function nextExcess(on: Reader, after: Cell) {
+  return selectRow(on, (db) =>
     db
       .selectFrom("idempotency_cells as cell")
       .select((eb) => {

@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { additiveUpsert } from "../engine/additive-upsert.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { columns, compileQuery, statement } from "../engine/statement.ts";
+import { columns, selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { ApiKeyRow } from "../schema/tables.ts";
 import type { IdleRevocationRow } from "../schema/tables-machine.ts";
@@ -60,30 +60,28 @@ export const keyBehind = statement<{ project_id: string; after: string; skipped:
 
 /** Keys of a project that are neither revoked nor expired nor, unless asked for, disabled. */
 export function keyUses(on: Reader, of: KeysOf, ids: KeyIds): Promise<KeyUse[]> {
-  return on.all<KeyUse>(
-    compileQuery(on, (db, dialect) => {
-      const query = db
-        .selectFrom("api_keys")
-        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
-        .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
-        .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
-        .select(["last_used_at", "enabled_at", "quarantined_at", "disabled_at"])
-        .select(workingSuccessor("api_keys", of.now))
-        .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
-        .where(notRevoked)
-        .where(isUnexpired("expires_at", of.now));
-      const working = of.withDisabled ? query : query.where("disabled_at", "is", null);
-      const wanted = of.env ? working.where("env", "=", of.env) : working;
-      if (!("upTo" in ids))
-        return wanted
-          .where(notLookedUp("api_keys.project_id"), "=", of.project_id)
-          .where(isIn("api_keys.id", ids, dialect));
+  return selectRows(on, (db, dialect) => {
+    const query = db
+      .selectFrom("api_keys")
+      .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+      .select(["api_keys.id", "project_id", "tenant_id", "env", "display_prefix", "api_keys.name"])
+      .select(["api_keys.created_at", "expires_at", "suspended_at", "tenants.resumed_at as tenant_resumed_at"])
+      .select(["last_used_at", "enabled_at", "quarantined_at", "disabled_at"])
+      .select(workingSuccessor("api_keys", of.now))
+      .where(notLookedUp("api_keys.workspace_id"), "=", of.workspace_id)
+      .where(notRevoked)
+      .where(isUnexpired("expires_at", of.now));
+    const working = of.withDisabled ? query : query.where("disabled_at", "is", null);
+    const wanted = of.env ? working.where("env", "=", of.env) : working;
+    if (!("upTo" in ids))
       return wanted
-        .where("project_id", "=", of.project_id)
-        .where("api_keys.id", ">", ids.after)
-        .where("api_keys.id", "<=", ids.upTo);
-    }),
-  );
+        .where(notLookedUp("api_keys.project_id"), "=", of.project_id)
+        .where(isIn("api_keys.id", ids, dialect));
+    return wanted
+      .where("project_id", "=", of.project_id)
+      .where("api_keys.id", ">", ids.after)
+      .where("api_keys.id", "<=", ids.upTo);
+  });
 }
 
 /** Projects of every workspace with rules of their own for keys. */

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { IngestBatchRow } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
@@ -121,13 +121,11 @@ async function findInChunks<R>(ids: readonly string[], find: (some: readonly str
 /** Includes revoked keys: their earlier usage counts. */
 export function findKnownKeys(on: Reader, workspace_id: string, ids: readonly string[]): Promise<KnownKey[]> {
   return findInChunks(ids, (some) =>
-    on.all<KnownKey>(
-      compileQuery(on, (db, dialect) =>
-        db
-          .selectFrom("api_keys")
-          .select(["id", "project_id", "tenant_id", "env", "created_at", "last_used_at"])
-          .where(isNamed("api_keys", workspace_id, some, dialect)),
-      ),
+    selectRows(on, (db, dialect) =>
+      db
+        .selectFrom("api_keys")
+        .select(["id", "project_id", "tenant_id", "env", "created_at", "last_used_at"])
+        .where(isNamed("api_keys", workspace_id, some, dialect)),
     ),
   );
 }
@@ -140,13 +138,11 @@ export function findOwnedIds(
   ids: readonly string[],
 ): Promise<{ id: string }[]> {
   return findInChunks(ids, (some) =>
-    on.all<{ id: string }>(
-      compileQuery(on, (db, dialect) =>
-        db
-          .selectFrom(table)
-          .select("id")
-          .where(isNamed(table, workspace_id, some, dialect)),
-      ),
+    selectRows(on, (db, dialect) =>
+      db
+        .selectFrom(table)
+        .select("id")
+        .where(isNamed(table, workspace_id, some, dialect)),
     ),
   );
 }

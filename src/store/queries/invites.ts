@@ -2,7 +2,7 @@
 import { sql, type SqlBool } from "kysely";
 import { pageAfter, type PageKey } from "./page.ts";
 import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { countRows, selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { WorkspaceInviteRow } from "../schema/tables.ts";
 
@@ -75,16 +75,14 @@ export function listInvites(
   on: Reader,
   { workspace_id, after, limit }: { workspace_id: string; after: PageKey | null; limit: number },
 ): Promise<WorkspaceInviteRow[]> {
-  return on.all<WorkspaceInviteRow>(
-    compileQuery(on, (db) => {
-      const query = db
-        .selectFrom("workspace_invites")
-        .selectAll()
-        .where("workspace_id", "=", workspace_id)
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1);
-      return after ? query.where(pageAfter<"workspace_invites">(after)) : query;
-    }),
-  );
+  return selectRows(on, (db) => {
+    const query = db
+      .selectFrom("workspace_invites")
+      .selectAll()
+      .where("workspace_id", "=", workspace_id)
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(limit + 1);
+    return after ? query.where(pageAfter<"workspace_invites">(after)) : query;
+  });
 }

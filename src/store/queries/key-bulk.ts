@@ -3,7 +3,7 @@
 import { sql, type Expression, type SqlBool } from "kysely";
 import type { BulkAction, BulkState } from "../../kernel/bulk-actions.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, countRows, type Builder } from "../engine/statement.ts";
+import { changeRows, countRows, selectRow, selectRows, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
@@ -118,33 +118,29 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
 
 /** The position of the last of `rows` keys after a position; undefined if there are fewer. */
 export function rangeEnd(on: Reader, walked: Walked, after: PageKey | null, rows: number) {
-  return on.first<PageKey>(
-    compileQuery(on, (db) =>
-      inRange(db, walked, { after, upTo: null })
-        .select(["created_at", "id"])
-        .orderBy("created_at")
-        .orderBy("id")
-        .limit(1)
-        .offset(rows - 1),
-    ),
+  return selectRow(on, (db) =>
+    inRange(db, walked, { after, upTo: null })
+      .select(["created_at", "id"])
+      .orderBy("created_at")
+      .orderBy("id")
+      .limit(1)
+      .offset(rows - 1),
   );
 }
 
 export function eligibleKeys(on: Reader, selection: BulkSelection, range: Range, limit: number): Promise<BulkKey[]> {
-  return on.all<BulkKey>(
-    compileQuery(on, (db, dialect) =>
-      eligible(db, dialect, selection, range)
-        .select(["id", "created_at", "project_id", "tenant_id", "env", "display_prefix", "name", "expires_at"])
-        .orderBy("created_at")
-        .orderBy("id")
-        .limit(limit),
-    ),
+  return selectRows(on, (db, dialect) =>
+    eligible(db, dialect, selection, range)
+      .select(["id", "created_at", "project_id", "tenant_id", "env", "display_prefix", "name", "expires_at"])
+      .orderBy("created_at")
+      .orderBy("id")
+      .limit(limit),
   );
 }
 
 export async function countEligible(on: Reader, selection: BulkSelection, range: Range): Promise<number> {
-  const query = compileQuery(on, (db, dialect) => eligible(db, dialect, selection, range).select(countRows));
-  return (await on.first<{ n: number }>(query))?.n ?? 0;
+  const counted = await selectRow(on, (db, dialect) => eligible(db, dialect, selection, range).select(countRows));
+  return counted?.n ?? 0;
 }
 
 type KeysOfProject = { workspace_id: string; project_id: string; ids: readonly string[] };
@@ -157,15 +153,13 @@ export function changeKeys(
   { workspace_id, project_id, ids }: KeysOfProject,
   change: BulkChange,
 ): Promise<number> {
-  return tx.run(
-    compileQuery(tx, (db, dialect) =>
-      db
-        .updateTable("api_keys")
-        .set(change)
-        .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
-        .where(notLookedUp("api_keys.project_id"), "=", project_id)
-        .where(isIn("api_keys.id", ids, dialect)),
-    ),
+  return changeRows(tx, (db, dialect) =>
+    db
+      .updateTable("api_keys")
+      .set(change)
+      .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
+      .where(notLookedUp("api_keys.project_id"), "=", project_id)
+      .where(isIn("api_keys.id", ids, dialect)),
   );
 }
 
@@ -176,14 +170,12 @@ export function capExpiries(tx: Tx, { workspace_id, project_id, ids }: KeysOfPro
   const { ms, earliest, policy_version } = life;
   const end = sql<number>`created_at + cast(${ms} as bigint)`;
   const floor = sql<number>`cast(${earliest} as bigint)`;
-  return tx.run(
-    compileQuery(tx, (db, dialect) =>
-      db
-        .updateTable("api_keys")
-        .set({ expires_at: sql<number>`case when ${end} > ${floor} then ${end} else ${floor} end`, policy_version })
-        .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
-        .where(notLookedUp("api_keys.project_id"), "=", project_id)
-        .where(isIn("api_keys.id", ids, dialect)),
-    ),
+  return changeRows(tx, (db, dialect) =>
+    db
+      .updateTable("api_keys")
+      .set({ expires_at: sql<number>`case when ${end} > ${floor} then ${end} else ${floor} end`, policy_version })
+      .where(notLookedUp("api_keys.workspace_id"), "=", workspace_id)
+      .where(notLookedUp("api_keys.project_id"), "=", project_id)
+      .where(isIn("api_keys.id", ids, dialect)),
   );
 }

@@ -2,7 +2,7 @@
 // that it does not return: `listedRangeEnd` finds where a short range ends, and `listKeys` may be confined to it.
 import { sql, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, type Builder } from "../engine/statement.ts";
+import { selectRows, selectRow, type Builder } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { ApiKeyRow } from "../schema/tables.ts";
 import { isIn, isNamed, notLookedUp } from "./id-lists.ts";
@@ -51,14 +51,12 @@ function find(db: Builder, on: Reader, { workspace_id, ids, tenant_id, after }: 
  * projects are found by their project: those of the workspace that are not listed would be far more.
  */
 export function listKeys(on: Reader, filter: ListFilter, upTo: PageKey | null = null): Promise<ApiKeyRow[]> {
-  return on.all<ApiKeyRow>(compileQuery(on, (db) => listQuery(db, on, filter, upTo)));
+  return selectRows(on, (db) => listQuery(db, on, filter, upTo));
 }
 
 /** Only the ids of the same: sorting takes long with whole rows, which may be wide. */
 export async function listKeyIds(on: Reader, filter: ListFilter): Promise<string[]> {
-  const rows = await on.all<{ id: string }>(
-    compileQuery(on, (db) => listQuery(db, on, filter, null).clearSelect().select("id")),
-  );
+  const rows = await selectRows(on, (db) => listQuery(db, on, filter, null).clearSelect().select("id"));
   return rows.map(({ id }) => id);
 }
 
@@ -80,15 +78,13 @@ function listQuery(db: Builder, on: Reader, filter: ListFilter, upTo: PageKey | 
 
 /** The position of the last of `rows` keys that a list examines first; undefined if there are fewer. */
 export function listedRangeEnd(on: Reader, filter: ListFilter, rows: number): Promise<PageKey | undefined> {
-  return on.first<PageKey>(
-    compileQuery(on, (db) =>
-      walk(db, filter)
-        .clearSelect()
-        .select(["created_at", "id"])
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(1)
-        .offset(rows - 1),
-    ),
+  return selectRow(on, (db) =>
+    walk(db, filter)
+      .clearSelect()
+      .select(["created_at", "id"])
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(1)
+      .offset(rows - 1),
   );
 }

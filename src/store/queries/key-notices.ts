@@ -2,22 +2,16 @@
 import { sql } from "kysely";
 import { deletePiece, deleteWhere } from "../engine/delete-piece.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { rowBy, upsertRow } from "../engine/rows.ts";
+import { selectRows, changeRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { KeyNoticeRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 
 /** Says that the workspace got its digest; changes nothing if it did. */
-export const claimDigest = statement<{ workspace_id: string; day: number }>()((db, p) =>
-  db
-    .insertInto("key_digests")
-    .values({ workspace_id: p.workspace_id, day: p.day })
-    .onConflict((oc) => oc.columns(["workspace_id", "day"]).doNothing()),
-);
+export const claimDigest = upsertRow("key_digests", ["workspace_id", "day"], []);
 
-export const digestOf = statement<{ workspace_id: string; day: number }>()((db, p) =>
-  db.selectFrom("key_digests").select("day").where("workspace_id", "=", p.workspace_id).where("day", "=", p.day),
-);
+export const digestOf = rowBy("key_digests", ["workspace_id", "day"]);
 
 export const insertNotices = bulkInsert<KeyNoticeRow>(["key_id", "kind", "threshold", "due_at"], (db, rows) =>
   db
@@ -28,13 +22,11 @@ export const insertNotices = bulkInsert<KeyNoticeRow>(["key_id", "kind", "thresh
 
 export function noticesOf(on: Reader, key_ids: readonly string[]): Promise<KeyNoticeRow[]> {
   if (key_ids.length === 0) return Promise.resolve([]);
-  return on.all<KeyNoticeRow>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("key_notices")
-        .selectAll()
-        .where(isIn("key_notices.key_id", key_ids, dialect)),
-    ),
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom("key_notices")
+      .selectAll()
+      .where(isIn("key_notices.key_id", key_ids, dialect)),
   );
 }
 
@@ -68,8 +60,8 @@ export const revokedNotices = statement<{ after: string; upTo: string }>()((db, 
 );
 
 export function deleteNotices(tx: Tx, key_ids: readonly string[]): Promise<number> {
-  return tx.run(
-    compileQuery(tx, (db, dialect) => db.deleteFrom("key_notices").where(isIn("key_notices.key_id", key_ids, dialect))),
+  return changeRows(tx, (db, dialect) =>
+    db.deleteFrom("key_notices").where(isIn("key_notices.key_id", key_ids, dialect)),
   );
 }
 

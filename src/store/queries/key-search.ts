@@ -3,8 +3,8 @@
 // piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
-import type { Dialect, Query, Reader } from "../engine/tx.ts";
+import { countRows, selectRow, selectRows, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { holdsScope, isActive, notRevoked, selectKeys } from "./keys.ts";
@@ -167,17 +167,16 @@ function walkQuery(db: Builder, walk: KeyWalk, dialect: Dialect) {
 
 /** The next rows of the index, up to the limit, whether they belong to the set or not. */
 export function walkKeys(on: Reader, walk: KeyWalk): Promise<Walked[]> {
-  return on.all<Walked>(compileQuery(on, (db, dialect) => walkQuery(db, walk, dialect)));
+  return selectRows(on, (db, dialect) => walkQuery(db, walk, dialect).$castTo<Walked>());
 }
 
 export function walkTexts(on: Reader, walk: KeyWalk): Promise<WalkedTexts[]> {
-  return on.all<WalkedTexts>(
-    compileQuery(on, (db, dialect) =>
-      walkQuery(db, walk, dialect)
-        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
-        .select(KEY_TEXTS)
-        .select(TENANT_TEXTS),
-    ),
+  return selectRows(on, (db, dialect) =>
+    walkQuery(db, walk, dialect)
+      .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+      .select(KEY_TEXTS)
+      .select(TENANT_TEXTS)
+      .$castTo<WalkedTexts>(),
   );
 }
 
@@ -188,32 +187,29 @@ export function keyTexts(
   ids: readonly string[],
 ): Promise<WalkedTexts[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  return on.all<WalkedTexts>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("api_keys")
-        .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
-        .select(["api_keys.id", "api_keys.created_at as at"])
-        .select((eb) =>
-          whetherBelongs(eb as unknown as Keys, { ...walk, limit: 0, after: null }, dialect).as("belongs"),
-        )
-        .select(KEY_TEXTS)
-        .select(TENANT_TEXTS)
-        .where(isIn("api_keys.id", ids, dialect)),
-    ),
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom("api_keys")
+      .innerJoin("tenants", "tenants.id", "api_keys.tenant_id")
+      .select(["api_keys.id", "api_keys.created_at as at"])
+      .select((eb) => whetherBelongs(eb as unknown as Keys, { ...walk, limit: 0, after: null }, dialect).as("belongs"))
+      .select(KEY_TEXTS)
+      .select(TENANT_TEXTS)
+      .where(isIn("api_keys.id", ids, dialect)),
   );
 }
 
 /** Counts the keys of a set, up to `max`. Reads until it has found as many, so it may take long. */
-export function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, max: number): Query {
+export async function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, max: number): Promise<number> {
   const whole = { ...walk, limit: max, after: null };
-  return compileQuery(on, (db, dialect) => {
+  const counted = await selectRow(on, (db, dialect) => {
     const parts = ranges(db, whole).map((range) =>
       db.selectFrom(range.where((eb) => belongs(eb, whole, dialect)).as("part")).select("part.id"),
     );
     const found = parts.reduce((all, part) => all.unionAll(part)).limit(max);
     return db.selectFrom(found.as("walked")).select(countRows);
   });
+  return counted?.n ?? 0;
 }
 
 /** Whether the keys of a project or tenant of this workspace are being revoked. */
@@ -224,7 +220,5 @@ export const runningCascade = statement<{ workspace_id: string }>()((db, p) =>
 /** For a page of ids, in any order. */
 export function keysByIds(on: Reader, workspace_id: string, ids: readonly string[]): Promise<ApiKeyRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  return on.all<ApiKeyRow>(
-    compileQuery(on, (db, dialect) => selectKeys(db).where(isNamed("api_keys", workspace_id, ids, dialect))),
-  );
+  return selectRows(on, (db, dialect) => selectKeys(db).where(isNamed("api_keys", workspace_id, ids, dialect)));
 }

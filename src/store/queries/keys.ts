@@ -2,10 +2,10 @@
 import { expressionBuilder, sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { insertRow, updateRow } from "../engine/rows.ts";
-import { statement, type Builder } from "../engine/statement.ts";
-import type { Dialect } from "../engine/tx.ts";
+import { selectRows, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
-import { notLookedUp } from "./id-lists.ts";
+import { isIn, notLookedUp } from "./id-lists.ts";
 
 /** Without columns that are null in every new key: fewer values to bind. bench: vendor/mint */
 const NEW_COLUMNS = [
@@ -114,6 +114,20 @@ function workingSuccessors(table: Rotatable, now: number) {
 /** Use as `select(workingSuccessor("api_keys", now))`. One of them: a key may have thousands. */
 export const workingSuccessor = (table: Rotatable, now: number) =>
   workingSuccessors(table, now).limit(expressionBuilder().lit(1)).as("successor_id");
+
+type Page = { workspace_id: string; ids: readonly string[]; now: number };
+
+/** A successor that works of each of these keys. */
+export function successorsIn(on: Reader, table: Rotatable, { workspace_id, ids, now }: Page) {
+  const keys = table as "api_keys";
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom(keys)
+      .select([`${keys}.id`, workingSuccessor(table, now)])
+      .where(isIn(`${keys}.id`, ids, dialect))
+      .where(notLookedUp(`${keys}.workspace_id`), "=", workspace_id),
+  );
+}
 
 /** Use as `where(hasNoSuccessor("api_keys", now))`: no successor works. */
 export function hasNoSuccessor(table: Rotatable, now: number): Expression<SqlBool> {
@@ -227,23 +241,10 @@ export const endKey = statement<{ workspace_id: string; id: string; now: number;
     .returning("id"),
 );
 
-export const revokeKeyRow = statement<{
-  workspace_id: string;
-  id: string;
-  now: number;
-  reason: string | null;
-  policy_version: number;
-}>()((db, p) =>
-  db
-    .updateTable("api_keys")
-    .set({
-      revoked_at: p.now,
-      revoked_reason: p.reason,
-      revoked_cause: "revoked",
-      policy_version: p.policy_version,
-    })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
+export const revokeKeyRow = updateRow(
+  "api_keys",
+  ["id", "workspace_id"],
+  ["revoked_at", "revoked_reason", "revoked_cause", "policy_version"],
 );
 
 export const switchKey = updateRow(

@@ -1,6 +1,7 @@
 // The newest use of each key that named its client.
 import { bulkInsert } from "../engine/bulk-insert.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { deleteBy } from "../engine/rows.ts";
+import { selectRows, statement } from "../engine/statement.ts";
 import type { AdditiveUpsert, Reader } from "../engine/tx.ts";
 import type { KeyLastUseRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
@@ -33,14 +34,12 @@ export const lastUseUpsert: AdditiveUpsert<KeyLastUseRow> = {
 };
 
 export function lastUsesOf(on: Reader, workspace_id: string, keys: readonly string[]): Promise<KeyLastUseRow[]> {
-  return on.all<KeyLastUseRow>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("key_last_uses")
-        .selectAll()
-        .where("workspace_id", "=", workspace_id)
-        .where(isIn("key_last_uses.key_id", keys, dialect)),
-    ),
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom("key_last_uses")
+      .selectAll()
+      .where("workspace_id", "=", workspace_id)
+      .where(isIn("key_last_uses.key_id", keys, dialect)),
   );
 }
 
@@ -68,9 +67,7 @@ export const endedLastUses = statement<Range & { before: number }>()((db, p) =>
     .where((eb) => eb.or([eb("revoked_at", "<=", p.before), eb("expires_at", "<=", p.before)])),
 );
 
-export const deleteLastUse = statement<{ key_id: string }>()((db, p) =>
-  db.deleteFrom("key_last_uses").where("key_id", "=", p.key_id),
-);
+export const deleteLastUse = deleteBy("key_last_uses", ["key_id"]);
 
 export const deleteLastUses = statement<Range>()((db, p) =>
   db.deleteFrom("key_last_uses").where("key_id", ">", p.after).where("key_id", "<=", p.upTo),

@@ -1,7 +1,6 @@
 // Writes of secret scanning: quarantines, and notices to the owners of leaked test credentials.
-import { updateRow } from "../engine/rows.ts";
-import { columns, statement } from "../engine/statement.ts";
-import type { LeakNoticeRow } from "../schema/tables.ts";
+import { updateRow, upsertRow } from "../engine/rows.ts";
+import { statement } from "../engine/statement.ts";
 
 /** Only the text of a leaked key is known, so these two lookups are not scoped to a workspace. */
 export const leakedKey = statement<{ lookup_hash: string }>()((db, p) =>
@@ -25,9 +24,4 @@ export const quarantineSecretKeyRow = updateRow(
 );
 
 /** Changes no row if the owners were notified before. */
-export const insertLeakNotice = statement<LeakNoticeRow>()((db, p) =>
-  db
-    .insertInto("leak_notices")
-    .values(columns(p, ["credential_id", "workspace_id", "noticed_at"]))
-    .onConflict((oc) => oc.column("credential_id").doNothing()),
-);
+export const insertLeakNotice = upsertRow("leak_notices", ["credential_id"], [], ["workspace_id", "noticed_at"]);

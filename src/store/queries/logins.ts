@@ -2,20 +2,13 @@
 // network, so addresses with and without an account leave the same rows.
 import { sql } from "kysely";
 import { deletePiece, deleteWhere } from "../engine/delete-piece.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
-import type { Query, Reader } from "../engine/tx.ts";
+import { deleteBy, rowBy, upsertRow } from "../engine/rows.ts";
+import { countRows, selectRow, selectRows, statement } from "../engine/statement.ts";
+import type { Reader } from "../engine/tx.ts";
 
-type Bucket = { address_key: string; bucket: string };
+export const loginFailures = rowBy("login_failures", ["address_key", "bucket"]);
 
-export const loginFailures = statement<Bucket>()((db, p) =>
-  db
-    .selectFrom("login_failures")
-    .select("consecutive")
-    .where("address_key", "=", p.address_key)
-    .where("bucket", "=", p.bucket),
-);
-
-export const countLoginFailure = statement<Bucket & { now: number }>()((db, p) =>
+export const countLoginFailure = statement<{ address_key: string; bucket: string; now: number }>()((db, p) =>
   db
     .insertInto("login_failures")
     .values({ address_key: p.address_key, bucket: p.bucket, consecutive: 1, failed_at: p.now })
@@ -27,13 +20,9 @@ export const countLoginFailure = statement<Bucket & { now: number }>()((db, p) =
     ),
 );
 
-export const clearLoginFailures = statement<Bucket>()((db, p) =>
-  db.deleteFrom("login_failures").where("address_key", "=", p.address_key).where("bucket", "=", p.bucket),
-);
+export const clearLoginFailures = deleteBy("login_failures", ["address_key", "bucket"]);
 
-export const clearAllLoginFailures = statement<{ address_key: string }>()((db, p) =>
-  db.deleteFrom("login_failures").where("address_key", "=", p.address_key),
-);
+export const clearAllLoginFailures = deleteBy("login_failures", ["address_key"]);
 
 /** Addresses with at least `max` consecutive failures. */
 export const disabledAddresses = statement<{ max: number }>()((db, p) =>
@@ -49,12 +38,7 @@ export const loginNetwork = statement<{ address_key: string; network_key: string
     .where("succeeded_at", ">", p.since),
 );
 
-export const recordLoginNetwork = statement<{ address_key: string; network_key: string; now: number }>()((db, p) =>
-  db
-    .insertInto("login_networks")
-    .values({ address_key: p.address_key, network_key: p.network_key, succeeded_at: p.now })
-    .onConflict((oc) => oc.columns(["address_key", "network_key"]).doUpdateSet({ succeeded_at: p.now })),
-);
+export const recordLoginNetwork = upsertRow("login_networks", ["address_key", "network_key"], ["succeeded_at"]);
 
 export const reapLoginNetworks = deleteWhere("login_networks", ["address_key", "network_key"], "succeeded_at", "<");
 
@@ -65,11 +49,9 @@ export const reapLoginFailures = deletePiece<{ before: number; most: number }>()
   (p) => sql`failed_at < ${p.before} and consecutive <= ${p.most}`,
 );
 
-export type FailureRows = { consecutive: number; n: number };
-
-/** How many rows there are with each number of consecutive failures, fewest failures first. For a thread. */
-export function countFailureRows(on: Reader, below: number): Query {
-  return compileQuery(on, (db) =>
+/** How many rows there are with each number of consecutive failures, fewest failures first. */
+export function countFailureRows(on: Reader, below: number) {
+  return selectRows(on, (db) =>
     db
       .selectFrom("login_failures")
       .select(["consecutive", countRows])
@@ -79,9 +61,9 @@ export function countFailureRows(on: Reader, below: number): Query {
   );
 }
 
-/** When the newest failure beyond the newest `kept` was, of rows with up to `most` failures. For a thread. */
-export function failureBeyond(on: Reader, most: number, kept: number): Query {
-  return compileQuery(on, (db) =>
+/** When the newest failure beyond the newest `kept` was, of rows with up to `most` failures. */
+export function failureBeyond(on: Reader, most: number, kept: number) {
+  return selectRow(on, (db) =>
     db
       .selectFrom("login_failures")
       .select("failed_at")

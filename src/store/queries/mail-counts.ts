@@ -2,7 +2,7 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { insertRow } from "../engine/rows.ts";
-import { countRows, statement } from "../engine/statement.ts";
+import { countRows, statement, type Builder, type Params } from "../engine/statement.ts";
 
 export const insertMailCount = insertRow("mail_counts", [
   "id",
@@ -14,21 +14,18 @@ export const insertMailCount = insertRow("mail_counts", [
 ]);
 
 /** How many messages an account has caused since, and when the first of them was. */
-export const mailOfAccount = statement<{ account_id: string; since: number }>()((db, p) =>
-  db
+function countOf(db: Builder, p: Params<{ account_id: string; since: number }>) {
+  return db
     .selectFrom("mail_counts")
     .select((eb) => [countRows, eb.fn.min<number | null>("counted_at").as("first_at")])
     .where("account_id", "=", p.account_id)
-    .where("counted_at", ">", p.since),
-);
+    .where("counted_at", ">", p.since);
+}
+
+export const mailOfAccount = statement<{ account_id: string; since: number }>()(countOf);
 
 export const mailOfAccountTo = statement<{ account_id: string; address_key: string; since: number }>()((db, p) =>
-  db
-    .selectFrom("mail_counts")
-    .select((eb) => [countRows, eb.fn.min<number | null>("counted_at").as("first_at")])
-    .where("account_id", "=", p.account_id)
-    .where("counted_at", ">", p.since)
-    .where("address_key", "=", p.address_key),
+  countOf(db, p).where("address_key", "=", p.address_key),
 );
 
 /** When the newest messages of a kind to an address leave, latest first. */

@@ -1,9 +1,7 @@
 // Memberships: which person has which role in which workspace.
 import { sql } from "kysely";
-import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
-import { countRows, statement } from "../engine/statement.ts";
-
-type Pair = { workspace_id: string; user_id: string };
+import { deleteBy, insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { countRows, statement, type Builder, type Params } from "../engine/statement.ts";
 
 export const insertMembership = insertRow("memberships", [
   "workspace_id",
@@ -15,25 +13,22 @@ export const insertMembership = insertRow("memberships", [
 
 export const membershipOf = rowBy("memberships", ["workspace_id", "user_id"]);
 
-/** A membership joined with its user. */
-export const memberOf = statement<Pair>()((db, p) =>
-  db
+/** Memberships joined with their users. */
+function members(db: Builder, p: Params<{ workspace_id: string }>) {
+  return db
     .selectFrom("memberships as m")
     .innerJoin("users as u", "u.id", "m.user_id")
     .select(["m.user_id", "u.email", "u.email_verified_at", "u.name", "m.role", "m.created_at", "m.updated_at"])
-    .where("m.workspace_id", "=", p.workspace_id)
-    .where("m.user_id", "=", p.user_id),
+    .where("m.workspace_id", "=", p.workspace_id);
+}
+
+export const memberOf = statement<{ workspace_id: string; user_id: string }>()((db, p) =>
+  members(db, p).where("m.user_id", "=", p.user_id),
 );
 
 /** Oldest first. Needs no paging: the member limit bounds it. */
 export const membersOf = statement<{ workspace_id: string }>()((db, p) =>
-  db
-    .selectFrom("memberships as m")
-    .innerJoin("users as u", "u.id", "m.user_id")
-    .select(["m.user_id", "u.email", "u.email_verified_at", "u.name", "m.role", "m.created_at", "m.updated_at"])
-    .where("m.workspace_id", "=", p.workspace_id)
-    .orderBy("m.created_at")
-    .orderBy("m.user_id"),
+  members(db, p).orderBy("m.created_at").orderBy("m.user_id"),
 );
 
 export const memberByEmailKey = statement<{ workspace_id: string; email_key: string }>()((db, p) =>
@@ -78,9 +73,7 @@ export const countOwnedBy = statement<{ user_id: string; except: string }>()((db
 
 export const setRole = updateRow("memberships", ["workspace_id", "user_id"], ["role", "updated_at"]);
 
-export const deleteMembership = statement<Pair>()((db, p) =>
-  db.deleteFrom("memberships").where("workspace_id", "=", p.workspace_id).where("user_id", "=", p.user_id),
-);
+export const deleteMembership = deleteBy("memberships", ["workspace_id", "user_id"]);
 
 /** A person's workspaces, oldest membership first. */
 export const membershipsOfUser = statement<{ user_id: string }>()((db, p) =>

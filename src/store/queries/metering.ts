@@ -4,7 +4,7 @@ import { sql } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { statement } from "../engine/statement.ts";
+import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { MeteredHourRow } from "../schema/tables.ts";
 import type { RefusedRange } from "../usage/metered-hours.ts";
@@ -23,31 +23,27 @@ export const markHour = statement<{ hour: number; workspace_id: string; now: num
     ),
 );
 
-/** Oldest first. `before`: an hour; `changedBefore`: a time. */
-export const changedHours = statement<{ before: number; changedBefore: number; limit: number }>()((db, p) =>
-  db
+/** `before`: an hour; `changedBefore`: a time. */
+type Due = { before: number; changedBefore: number };
+
+/** One hour. */
+function changedHours(db: Builder, p: Params<Due>) {
+  return db
     .selectFrom("usage_hours")
     .select(["hour", "workspace_id", "changes"])
     .whereRef("changes", ">", "checked")
     .where("hour", "<", p.before)
     .where("changed_at", "<=", p.changedBefore)
-    .orderBy("hour")
-    .orderBy("workspace_id")
-    .limit(p.limit),
+    .limit(1);
+}
+
+export const oldestChangedHour = statement<Due>()((db, p) =>
+  changedHours(db, p).orderBy("hour").orderBy("workspace_id"),
 );
 
 /** The oldest of the first workspace behind an id. */
-export const changedHourAfter = statement<{ workspace_id: string; before: number; changedBefore: number }>()((db, p) =>
-  db
-    .selectFrom("usage_hours")
-    .select(["hour", "workspace_id", "changes"])
-    .whereRef("changes", ">", "checked")
-    .where("workspace_id", ">", p.workspace_id)
-    .where("hour", "<", p.before)
-    .where("changed_at", "<=", p.changedBefore)
-    .orderBy("workspace_id")
-    .orderBy("hour")
-    .limit(1),
+export const changedHourAfter = statement<Due & { workspace_id: string }>()((db, p) =>
+  changedHours(db, p).where("workspace_id", ">", p.workspace_id).orderBy("workspace_id").orderBy("hour"),
 );
 
 /**
@@ -129,39 +125,24 @@ export const unsettledHours = statement<RefusedRange & { limit: number }>()((db,
 
 type PartKey = { hour: number; group_id: number; part: number };
 
-/** Changes nothing if the hour has been replayed since, or a part before this one is to be sent again. */
+/** No row if the hour has been replayed since, or a part before this one is to be sent again. */
+function nextPart(db: Builder, p: Params<PartKey>) {
+  return db
+    .updateTable("metered_hours")
+    .where("hour", "=", p.hour)
+    .where("group_id", "=", p.group_id)
+    .where(offered, "=", sql<number>`${p.part} - 1`);
+}
+
 export const settlePart = statement<PartKey>()((db, p) =>
-  db
-    .updateTable("metered_hours")
-    .set({
-      settled: sql<number>`case when refused = 0 then settled + 1 else settled end`,
-      refused: sql<number>`case when refused = 0 then 0 else ${refusedNext} end`,
-    })
-    .where("hour", "=", p.hour)
-    .where("group_id", "=", p.group_id)
-    .where(offered, "=", sql<number>`${p.part} - 1`),
+  nextPart(db, p).set({
+    settled: sql<number>`case when refused = 0 then settled + 1 else settled end`,
+    refused: sql<number>`case when refused = 0 then 0 else ${refusedNext} end`,
+  }),
 );
 
-/** As settlePart, for a part that the receiver will not take. */
-export const refusePart = statement<PartKey>()((db, p) =>
-  db
-    .updateTable("metered_hours")
-    .set({ refused: refusedNext })
-    .where("hour", "=", p.hour)
-    .where("group_id", "=", p.group_id)
-    .where(offered, "=", sql<number>`${p.part} - 1`),
-);
-
-/** Sets hours to send aside of which every part was offered: rows of earlier builds. */
-export const setAsideOffered = statement<Record<string, never>>()((db) =>
-  db
-    .updateTable("metered_hours")
-    .set({ refused: sql<number>`refused + ${setAside}` })
-    .whereRef("settled", "<", "sent")
-    .where("refused", ">", sql<number>`0`)
-    .where("refused", "<", setAside)
-    .whereRef("refused", ">=", "sent"),
-);
+/** For a part that the receiver will not take. */
+export const refusePart = statement<PartKey>()((db, p) => nextPart(db, p).set({ refused: refusedNext }));
 
 /** Offers again the first refused part of each hour and all behind it. */
 export const retryRefused = statement<Record<string, never>>()((db) =>

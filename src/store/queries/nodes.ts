@@ -4,7 +4,7 @@ import { isIn, isInJson } from "./id-lists.ts";
 import { isUnexpired, notRevoked } from "./keys.ts";
 import { upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { countRows, selectRows, statement, type Builder, type Params } from "../engine/statement.ts";
 import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
 import type { Query, Reader, Tx } from "../engine/tx.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -177,8 +177,8 @@ export type NeedingKeys = {
 export function countNeedingKeys(
   on: Reader,
   { workspace_id, project_ids, now }: { workspace_id: string; project_ids: readonly string[]; now: number },
-): Query {
-  return compileQuery(on, (db, dialect) =>
+): Promise<NeedingKeys[]> {
+  return selectRows(on, (db, dialect) =>
     db
       .selectFrom("api_keys")
       .select(["project_id", "env", CHOSEN.as("chosen"), CONFINED.as("confined"), METERED.as("metered"), countRows])
@@ -196,21 +196,19 @@ export function countNeedingKeys(
 /** Two environment scopes that are counted together. */
 export type NodeScopes = { project_id: string; one: EnvScope; other: EnvScope };
 
-export const countInScopes = statement<NodeScopes>()((db, p) =>
-  db
+function nodesIn(db: Builder, p: Params<NodeScopes>) {
+  return db
     .selectFrom("policy_nodes")
-    .select(countRows)
     .where("project_id", "=", p.project_id)
-    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)])),
-);
+    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)]));
+}
+
+export const countInScopes = statement<NodeScopes>()((db, p) => nodesIn(db, p).select(countRows));
 
 /** The least recently seen first. */
 export const silentNodes = statement<NodeScopes & { seenBefore: number; limit: number }>()((db, p) =>
-  db
-    .selectFrom("policy_nodes")
+  nodesIn(db, p)
     .select(["project_id", "node_id", "env_scope"])
-    .where("project_id", "=", p.project_id)
-    .where((eb) => eb.or([eb("env_scope", "=", p.one), eb("env_scope", "=", p.other)]))
     .where("last_seen_at", "<=", p.seenBefore)
     .orderBy("last_seen_at")
     .orderBy("node_id")

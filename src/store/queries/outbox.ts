@@ -2,8 +2,8 @@
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { LIST_MAX } from "./page.ts";
-import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { deleteBy, insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { countRows, selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { OutboxRow, OutboxState } from "../schema/tables.ts";
 
@@ -23,7 +23,7 @@ export const insertMail = insertRow("outbox", [
   "account_id",
 ]);
 
-export const deleteMail = statement<{ id: string }>()((db, p) => db.deleteFrom("outbox").where("id", "=", p.id));
+export const deleteMail = deleteBy("outbox", ["id"]);
 
 export const mailById = rowBy("outbox", ["id"]);
 
@@ -109,17 +109,15 @@ export const reapMail = deletePiece<{ state: OutboxState; before: number }>()(
 
 /** Newest first. */
 export function listMail(on: Reader, state: OutboxState | null): Promise<OutboxRow[]> {
-  return on.all<OutboxRow>(
-    compileQuery(on, (db) => {
-      const query = db
-        .selectFrom("outbox")
-        .selectAll()
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(LIST_MAX + 1);
-      return state ? query.where("state", "=", state) : query;
-    }),
-  );
+  return selectRows(on, (db) => {
+    const query = db
+      .selectFrom("outbox")
+      .selectAll()
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(LIST_MAX + 1);
+    return state ? query.where("state", "=", state) : query;
+  });
 }
 
 export const countDeadMailSince = statement<{ since: number }>()((db, p) =>

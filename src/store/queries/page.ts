@@ -1,6 +1,6 @@
 // Keyset paging, newest first: rows after a given (created_at, id).
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
-import { compileQuery } from "../engine/statement.ts";
+import { selectRows } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { Tables } from "../schema/tables.ts";
 import { isNamed } from "./id-lists.ts";
@@ -38,17 +38,15 @@ export function listLive<T extends "projects" | "tenants" | "plans">(
   table: T,
   { workspace_id, after, limit, ids }: ListPage,
 ): Promise<Tables[T][]> {
-  return on.all<Tables[T]>(
-    compileQuery(on, (db, dialect) => {
-      const query = db
-        .selectFrom(table as "projects")
-        .selectAll()
-        .where(ids ? isNamed(table, workspace_id, ids, dialect) : (eb) => eb("workspace_id", "=", workspace_id))
-        .where("deleted_at", "is", null)
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1);
-      return after ? query.where(pageAfter<"projects">(after)) : query;
-    }),
-  );
+  return selectRows(on, (db, dialect) => {
+    const query = db
+      .selectFrom(table as "projects")
+      .selectAll()
+      .where(ids ? isNamed(table, workspace_id, ids, dialect) : (eb) => eb("workspace_id", "=", workspace_id))
+      .where("deleted_at", "is", null)
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(limit + 1);
+    return after ? query.where(pageAfter<"projects">(after)) : query;
+  }) as Promise<Tables[T][]>;
 }

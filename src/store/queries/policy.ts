@@ -2,6 +2,7 @@
 // The database builds each entry's JSON; JavaScript neither parses nor builds it. bench: feed/snapshot
 import { sql } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
+import { rowBy } from "../engine/rows.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { ProjectRow } from "../schema/tables.ts";
@@ -66,13 +67,7 @@ export function headsByIds(on: Reader, ids: readonly string[]): Promise<HeadRow[
   return on.all<HeadRow>({ sql: HEADS_BY_IDS[on.dialect], values: [list] });
 }
 
-export const versionChangedAt = statement<{ project_id: string; version: number }>()((db, p) =>
-  db
-    .selectFrom("policy_versions")
-    .select("changed_at")
-    .where("project_id", "=", p.project_id)
-    .where("version", "=", p.version),
-);
+export const versionChangedAt = rowBy("policy_versions", ["project_id", "version"]);
 
 export const oldestVersion = statement<{ project_id: string }>()((db, p) =>
   db

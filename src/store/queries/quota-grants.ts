@@ -2,8 +2,8 @@
 import { sql, type SqlBool } from "kysely";
 import { deletePiece } from "../engine/delete-piece.ts";
 import { pageAfter, type PageKey } from "./page.ts";
-import { insertRow, rowBy } from "../engine/rows.ts";
-import { compileQuery, statement, type Builder, type Params } from "../engine/statement.ts";
+import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
+import { selectRows, statement, type Builder, type Params } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { BalanceKey, QuotaGrantRow } from "../schema/tables.ts";
 import { isUnexpired } from "./keys.ts";
@@ -69,27 +69,19 @@ export const grantById = rowBy("quota_grants", ["id", "workspace_id"]);
 /** So that no other process takes units of it meanwhile. */
 export const lockGrant = rowBy("quota_grants", ["id", "workspace_id"], "for update");
 
-export const voidGrant = statement<{ workspace_id: string; id: string; now: number }>()((db, p) =>
-  db
-    .updateTable("quota_grants")
-    .set({ voided_at: p.now, remaining: 0 })
-    .where("id", "=", p.id)
-    .where("workspace_id", "=", p.workspace_id),
-);
+export const voidGrant = updateRow("quota_grants", ["id", "workspace_id"], ["voided_at", "remaining"]);
 
 export function listGrants(on: Reader, to: GrantedTo, after: PageKey | null, limit: number): Promise<QuotaGrantRow[]> {
-  return on.all<QuotaGrantRow>(
-    compileQuery(on, (db) => {
-      let query = db
-        .selectFrom("quota_grants")
-        .selectAll()
-        .where("subject_id", "=", to.subject_id)
-        .where("env", "=", to.env)
-        .where("quota_id", "=", to.quota_id);
-      if (after) query = query.where(pageAfter<"quota_grants">(after));
-      return query.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit);
-    }),
-  );
+  return selectRows(on, (db) => {
+    let query = db
+      .selectFrom("quota_grants")
+      .selectAll()
+      .where("subject_id", "=", to.subject_id)
+      .where("env", "=", to.env)
+      .where("quota_id", "=", to.quota_id);
+    if (after) query = query.where(pageAfter<"quota_grants">(after));
+    return query.orderBy("created_at", "desc").orderBy("id", "desc").limit(limit);
+  });
 }
 
 /**

@@ -3,20 +3,21 @@
 import { sql } from "kysely";
 import { jsonArrayFrom as postgresArray } from "kysely/helpers/postgres";
 import { jsonArrayFrom as sqliteArray } from "kysely/helpers/sqlite";
-import { rowBy, updateRow, upsertRow } from "../engine/rows.ts";
+import { deleteBy, rowBy, updateRow, upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
-import { columns, statement, type Builder, type Params } from "../engine/statement.ts";
-import type { BalanceKey, QuotaBalanceRow } from "../schema/tables.ts";
+import { statement, type Builder, type Params } from "../engine/statement.ts";
+import type { BalanceKey } from "../schema/tables.ts";
 import { selectOpenGrants } from "./quota-grants.ts";
 import { notLookedUp } from "./id-lists.ts";
 
 const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
 
-export const insertBalance = statement<QuotaBalanceRow>()((db, p) =>
-  db
-    .insertInto("quota_balances")
-    .values(columns(p, [...KEY, "workspace_id", "period_start", "taken", "from_amount", "used_at"]))
-    .onConflict((oc) => oc.columns(KEY).doNothing()),
+/** Unless there is one. */
+export const insertBalance = upsertRow(
+  "quota_balances",
+  KEY,
+  [],
+  ["workspace_id", "period_start", "taken", "from_amount", "used_at"],
 );
 
 export const lockBalance = rowBy("quota_balances", KEY, "for update");
@@ -88,15 +89,7 @@ export const unusedBalances = statement<{ before: number; limit: number }>()((db
 );
 
 /** Unless it has been used since. */
-export const deleteBalance = statement<BalanceKey & { used_at: number }>()((db, p) =>
-  db
-    .deleteFrom("quota_balances")
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar)
-    .where("used_at", "=", p.used_at),
-);
+export const deleteBalance = deleteBy("quota_balances", [...KEY, "used_at"]);
 
 /** A key with what its quotas depend on: those of its own, of its tenant and of its plan. */
 export const keyDefinition = statement<{ workspace_id: string; id: string }>()((db, p) =>
@@ -120,15 +113,7 @@ export const tenantDefinition = statement<{ workspace_id: string; id: string }>(
     .where("t.deleted_at", "is", null),
 );
 
-export const raiseUsedAt = statement<BalanceKey & { used_at: number }>()((db, p) =>
-  db
-    .updateTable("quota_balances")
-    .set({ used_at: sql<number>`${p.used_at}` })
-    .where("subject_id", "=", p.subject_id)
-    .where("env", "=", p.env)
-    .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar),
-);
+export const raiseUsedAt = updateRow("quota_balances", KEY, ["used_at"]);
 
 /** The quotas of a tenant or its plan, or of the keys of a lineage, that are in force. */
 export const subjectQuotas = statement<{ workspace_id: string; subject_id: string }>()((db, p) =>

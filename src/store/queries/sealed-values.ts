@@ -1,6 +1,6 @@
 // Every value sealed under the master key, table by table, for rotating the master key.
 import { sql } from "kysely";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { selectRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 
 /** `id` is the row's id, to which the seal is bound. */
@@ -23,16 +23,14 @@ function keyedById(table: "signing_keys" | "outbox", column: "sealed_private_key
   return {
     table,
     page: (on, after, limit) =>
-      on.all<SealedValue>(
-        compileQuery(on, (db) =>
-          db
-            .selectFrom(table as "outbox")
-            .select(["id", sql.ref<Uint8Array>(column).as("sealed")])
-            .where(sql.ref(column), "is not", null)
-            .where("id", ">", after)
-            .orderBy("id")
-            .limit(limit),
-        ),
+      selectRows(on, (db) =>
+        db
+          .selectFrom(table as "outbox")
+          .select(["id", sql.ref<Uint8Array>(column).as("sealed")])
+          .where(sql.ref(column), "is not", null)
+          .where("id", ">", after)
+          .orderBy("id")
+          .limit(limit),
       ),
     put: (tx, row) => put.run(tx, row),
   };
@@ -53,16 +51,15 @@ const putClaim = statement<{ workspace_id: string; env: string; scope_hash: stri
 const claims: SealedTable = {
   table: "idempotency_records",
   page: (on, after, limit) =>
-    on.all<SealedValue>(
-      compileQuery(on, (db) =>
-        db
-          .selectFrom("idempotency_records")
-          .select([claimId.as("id"), "sealed_response as sealed"])
-          .where("sealed_response", "is not", null)
-          .where(claimId, ">", after)
-          .orderBy(claimId)
-          .limit(limit),
-      ),
+    selectRows(on, (db) =>
+      db
+        .selectFrom("idempotency_records")
+        .select([claimId.as("id"), "sealed_response as sealed"])
+        .where("sealed_response", "is not", null)
+        .where(claimId, ">", after)
+        .orderBy(claimId)
+        .limit(limit)
+        .$castTo<SealedValue>(),
     ),
   put: (tx, { id, sealed }) => {
     const [workspace_id = "", env = "", scope_hash = ""] = id.split("/");

@@ -4,7 +4,8 @@ import { sql, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
-import { compileQuery, countRows, statement, type Builder } from "../engine/statement.ts";
+import { rowBy } from "../engine/rows.ts";
+import { countRows, selectRow, selectRows, statement, type Builder } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
 
@@ -37,9 +38,7 @@ export const saveProgress = statement<{ id: string; version: number; last_id: st
     ),
 );
 
-export const progressOf = statement<{ id: string }>()((db, p) =>
-  db.selectFrom("search_progress").select(["version", "last_id"]).where("id", "=", p.id),
-);
+export const progressOf = rowBy("search_progress", ["id"]);
 
 /** Projects of a workspace, with how far their keys are indexed. */
 export const indexedProjects = statement<{ workspace_id: string }>()((db, p) =>
@@ -51,19 +50,17 @@ export const nextProjects = statement<{ after: string; limit: number }>()((db, p
   withProgress(db).where("projects.id", ">", p.after).orderBy("projects.id").limit(p.limit),
 );
 
-/** `both`: the progress of both environments, from before each had its own. */
 function withProgress(db: Builder) {
   return db
     .selectFrom("projects")
-    .leftJoin("search_progress as both", "both.id", "projects.id")
     .leftJoin("search_progress as live", (join) => join.on("live.id", "=", sql<string>`projects.id || '/live'`))
     .leftJoin("search_progress as test", (join) => join.on("test.id", "=", sql<string>`projects.id || '/test'`))
     .select(["projects.id", "projects.workspace_id", "projects.policy_version"])
     .select((eb) => [
-      eb.fn.coalesce("live.version", "both.version", sql<number>`-1`).as("live_version"),
-      eb.fn.coalesce("live.last_id", "both.last_id", sql<string>`''`).as("live_last_id"),
-      eb.fn.coalesce("test.version", "both.version", sql<number>`-1`).as("test_version"),
-      eb.fn.coalesce("test.last_id", "both.last_id", sql<string>`''`).as("test_last_id"),
+      eb.fn.coalesce("live.version", sql<number>`-1`).as("live_version"),
+      eb.fn.coalesce("live.last_id", sql<string>`''`).as("live_last_id"),
+      eb.fn.coalesce("test.version", sql<number>`-1`).as("test_version"),
+      eb.fn.coalesce("test.last_id", sql<string>`''`).as("test_last_id"),
     ]);
 }
 
@@ -137,7 +134,7 @@ type TermRange = Pick<TermWalk, "workspace_id" | "kinds" | "from" | "below"> & {
 /** The number of records that a range of terms leads to, each part up to `max`: tenants lead to their keys. */
 export async function countTermMatches(on: Reader, range: TermRange, max: number): Promise<number> {
   const { workspace_id, kinds, tenantKind, from, below } = range;
-  const query = compileQuery(on, (db) => {
+  const counted = await selectRow(on, (db) => {
     const terms = (kind: string) =>
       db
         .selectFrom("search_terms")
@@ -158,7 +155,7 @@ export async function countTermMatches(on: Reader, range: TermRange, max: number
     const all = parts.reduce((union, part) => union.unionAll(part), db.selectFrom(keys.as("part")).select("part.id"));
     return db.selectFrom(all.as("matches")).select(countRows);
   });
-  return (await on.first<{ n: number }>(query))?.n ?? 0;
+  return counted?.n ?? 0;
 }
 
 /**
@@ -175,28 +172,26 @@ export async function walkTerms(on: Reader, walk: TermWalk): Promise<TermPositio
 function termRange(on: Reader, walk: TermWalk, part: "within" | "behind", limit: number): Promise<TermPosition[]> {
   const { workspace_id, kinds, from, below, direction, after } = walk;
   const isAsc = direction === "asc";
-  return on.all<TermPosition>(
-    compileQuery(on, (db) => {
-      const ranges = kinds.map((kind) => {
-        let query = db
-          .selectFrom("search_terms")
-          .select(["term", "newest", "id"])
-          .where("workspace_id", "=", workspace_id)
-          .where("kind", "=", kind);
-        if (after && part === "within") {
-          const place = sql`(${after.newest}, ${after.id})`;
-          query = query
-            .where("term", "=", after.term)
-            .where(isAsc ? sql<SqlBool>`(newest, id) > ${place}` : sql<SqlBool>`(newest, id) < ${place}`);
-        } else {
-          query = query.where("term", after && isAsc ? ">" : ">=", after && isAsc ? after.term : from);
-          query = query.where("term", "<", after && !isAsc ? after.term : below);
-        }
-        const ordered = query.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction);
-        return db.selectFrom(ordered.limit(limit).as("part")).select(["part.term", "part.newest", "part.id"]);
-      });
-      const all = ranges.reduce((union, range) => union.unionAll(range));
-      return all.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction).limit(limit);
-    }),
-  );
+  return selectRows(on, (db) => {
+    const ranges = kinds.map((kind) => {
+      let query = db
+        .selectFrom("search_terms")
+        .select(["term", "newest", "id"])
+        .where("workspace_id", "=", workspace_id)
+        .where("kind", "=", kind);
+      if (after && part === "within") {
+        const place = sql`(${after.newest}, ${after.id})`;
+        query = query
+          .where("term", "=", after.term)
+          .where(isAsc ? sql<SqlBool>`(newest, id) > ${place}` : sql<SqlBool>`(newest, id) < ${place}`);
+      } else {
+        query = query.where("term", after && isAsc ? ">" : ">=", after && isAsc ? after.term : from);
+        query = query.where("term", "<", after && !isAsc ? after.term : below);
+      }
+      const ordered = query.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction);
+      return db.selectFrom(ordered.limit(limit).as("part")).select(["part.term", "part.newest", "part.id"]);
+    });
+    const all = ranges.reduce((union, range) => union.unionAll(range));
+    return all.orderBy("term", direction).orderBy("newest", direction).orderBy("id", direction).limit(limit);
+  });
 }

@@ -4,7 +4,7 @@ import type { Env } from "../../kernel/credentials.ts";
 import { isIn, isNamed } from "./id-lists.ts";
 import { pageAfter, type PageKey } from "./page.ts";
 import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { changeRows, countRows, selectRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { SecretKeyRow } from "../schema/tables.ts";
 import { isUnexpired } from "./keys.ts";
@@ -60,7 +60,7 @@ export const secretKeyById = rowBy("secret_keys", ["id", "workspace_id"]);
 
 /** The ids among these whose keys work. Of any workspace: they come from authenticated requests. */
 export async function workingSecretKeys(on: Reader, ids: readonly string[], now: number): Promise<Set<string>> {
-  const query = compileQuery(on, (db, dialect) =>
+  const rows = await selectRows(on, (db, dialect) =>
     db
       .selectFrom("secret_keys")
       .select("id")
@@ -68,7 +68,6 @@ export async function workingSecretKeys(on: Reader, ids: readonly string[], now:
       .where("revoked_at", "is", null)
       .where(isUnexpired("expires_at", now)),
   );
-  const rows = await on.all<{ id: string }>(query);
   return new Set(rows.map(({ id }) => id));
 }
 
@@ -196,14 +195,13 @@ export const revokeSecretKeyRow = updateRow("secret_keys", ["id", "workspace_id"
 
 type RevokedKeys = { workspace_id: string; ids: readonly string[]; now: number; reason: string };
 
-export async function revokeSecretKeyRows(tx: Tx, { workspace_id, ids, now, reason }: RevokedKeys): Promise<void> {
-  const query = compileQuery(tx, (db) =>
+export function revokeSecretKeyRows(tx: Tx, { workspace_id, ids, now, reason }: RevokedKeys): Promise<number> {
+  return changeRows(tx, (db, dialect) =>
     db
       .updateTable("secret_keys")
       .set({ revoked_at: now, revoked_reason: reason })
-      .where(isNamed("secret_keys", workspace_id, ids, tx.dialect)),
+      .where(isNamed("secret_keys", workspace_id, ids, dialect)),
   );
-  await tx.run(query);
 }
 
 export const touchSecretKey = updateRow("secret_keys", ["id", "workspace_id"], ["last_used_at"]);
@@ -212,16 +210,14 @@ export function listSecretKeys(
   on: Reader,
   filter: { workspace_id: string; env: Env | null; isQuarantined: boolean; after: PageKey | null; limit: number },
 ): Promise<SecretKeyRow[]> {
-  return on.all<SecretKeyRow>(
-    compileQuery(on, (db) => {
-      let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
-      if (filter.env) query = query.where("env", "=", filter.env);
-      if (filter.isQuarantined) query = query.where("quarantined_at", "is not", null).where("revoked_at", "is", null);
-      if (filter.after) query = query.where(pageAfter<"secret_keys">(filter.after));
-      return query
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(filter.limit + 1);
-    }),
-  );
+  return selectRows(on, (db) => {
+    let query = db.selectFrom("secret_keys").selectAll().where("workspace_id", "=", filter.workspace_id);
+    if (filter.env) query = query.where("env", "=", filter.env);
+    if (filter.isQuarantined) query = query.where("quarantined_at", "is not", null).where("revoked_at", "is", null);
+    if (filter.after) query = query.where(pageAfter<"secret_keys">(filter.after));
+    return query
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(filter.limit + 1);
+  });
 }

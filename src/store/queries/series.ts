@@ -3,12 +3,12 @@
 import { sql } from "kysely";
 import { bulkInsert } from "../engine/bulk-insert.ts";
 import { findRows } from "../engine/find-rows.ts";
-import { insertRow } from "../engine/rows.ts";
+import { deleteBy, insertRow, rowBy, upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import { isInNumbers } from "./id-lists.ts";
-import type { UsageGroup, UsageGroupRow, UsageRollupRow, UsageSeenRow } from "../schema/tables.ts";
+import type { UsageGroup, UsageGroupRow, UsageRollupRow } from "../schema/tables.ts";
 
 export const insertJournal = insertRow("usage_journal", ["id", "workspace_id", "created_at", "data"]);
 
@@ -37,7 +37,7 @@ export const journalRows = statement<{ workspace_id: string; limit: number }>()(
   db.selectFrom("usage_journal").selectAll().where("workspace_id", "=", p.workspace_id).orderBy("id").limit(p.limit),
 );
 
-const deleteJournalRow = statement<{ id: string }>()((db, p) => db.deleteFrom("usage_journal").where("id", "=", p.id));
+const deleteJournalRow = deleteBy("usage_journal", ["id"]);
 
 export const journalState = statement<Record<string, never>>()((db) =>
   db
@@ -61,23 +61,13 @@ export const lockRollups = statement<{ at: string }>()((db, p) =>
     .onConflict((oc) => oc.column("name").doUpdateSet({ value: p.at })),
 );
 
-export const seenNames = statement<{ workspace_id: string; scope: string; start: number }>()((db, p) =>
-  db
-    .selectFrom("usage_seen")
-    .select("names")
-    .where("workspace_id", "=", p.workspace_id)
-    .where("scope", "=", p.scope)
-    .where("start", "=", p.start),
-);
+const SEEN = ["workspace_id", "scope", "start"] as const;
 
-export const saveSeenNames = statement<UsageSeenRow>()((db, p) =>
-  db
-    .insertInto("usage_seen")
-    .values({ workspace_id: p.workspace_id, scope: p.scope, start: p.start, names: p.names })
-    .onConflict((oc) => oc.columns(["workspace_id", "scope", "start"]).doUpdateSet({ names: p.names })),
-);
+export const seenNames = rowBy("usage_seen", SEEN);
 
-export const reapSeenNames = deleteWhere("usage_seen", ["workspace_id", "scope", "start"], "start", "<");
+export const saveSeenNames = upsertRow("usage_seen", SEEN, ["names"]);
+
+export const reapSeenNames = deleteWhere("usage_seen", SEEN, "start", "<");
 
 const GROUP = ["workspace_id", "kind", "project_id", "env", "tenant", "name"] as const satisfies (keyof UsageGroup)[];
 

@@ -18,23 +18,17 @@ export const insertSigningKey = insertRow("signing_keys", [
 
 export const signingKeyById = rowBy("signing_keys", ["id"]);
 
-/** Keys for embed tokens that still have their private key, oldest first. */
-export const usableSigningKeys = statement<Record<string, never>>()((db) =>
-  db
-    .selectFrom("signing_keys")
-    .selectAll()
-    .where("purpose", "=", "embed")
-    .where("sealed_private_key", "is not", null)
-    .orderBy("created_at")
-    .orderBy("id"),
+const embedKeys = (db: Builder) => db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed");
+
+/** Keys for embed tokens, oldest first. */
+export const signingKeyHistory = statement()((db) => embedKeys(db).orderBy("created_at").orderBy("id"));
+
+/** The keys that still have their private key. */
+export const usableSigningKeys = statement()((db) =>
+  embedKeys(db).where("sealed_private_key", "is not", null).orderBy("created_at").orderBy("id"),
 );
 
-export const signingKeyHistory = statement<Record<string, never>>()((db) =>
-  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").orderBy("created_at").orderBy("id"),
-);
-
-const selectEmbedKey = (db: Builder, p: Params<{ kid: string }>) =>
-  db.selectFrom("signing_keys").selectAll().where("purpose", "=", "embed").where("kid", "=", p.kid);
+const selectEmbedKey = (db: Builder, p: Params<{ kid: string }>) => embedKeys(db).where("kid", "=", p.kid);
 
 export const embedKeyByKid = statement<{ kid: string }>()(selectEmbedKey);
 
@@ -46,12 +40,10 @@ export const embedKeyInUse = statement<{ kid: string }>()((db, p, dialect) =>
   dialect === "postgres" ? selectEmbedKey(db, p).forShare() : selectEmbedKey(db, p),
 );
 
-/** Updates the lifecycle times. `wipeSigningKey` deletes the private key of a removed one. */
 export const updateSigningKeyTimes = updateRow("signing_keys", ["id"], ["active_from", "retired_at", "removed_at"]);
 
-export const wipeSigningKey = statement<{ id: string }>()((db, p) =>
-  db.updateTable("signing_keys").set({ sealed_private_key: null }).where("id", "=", p.id),
-);
+/** With null for its private key. */
+export const removeSigningKey = updateRow("signing_keys", ["id"], ["retired_at", "removed_at", "sealed_private_key"]);
 
 export const wipeRemovedSigningKeys = statement<{ now: number }>()((db, p) =>
   db

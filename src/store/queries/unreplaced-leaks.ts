@@ -1,6 +1,6 @@
 // Leaked keys that still work and have no successor: what is left to do after a scanner's report.
 import type { Env } from "../../kernel/credentials.ts";
-import { compileQuery, countRows, statement } from "../engine/statement.ts";
+import { countRows, selectRow, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
 import { hasNoSuccessor, notRevoked } from "./keys.ts";
@@ -16,7 +16,7 @@ export async function unreplacedKeys(
   on: Reader,
   p: LeakScope & { projects: readonly string[] | null },
 ): Promise<UnreplacedLeaks> {
-  const query = compileQuery(on, (db, dialect) => {
+  const counted = await selectRow(on, (db, dialect) => {
     let keys = db
       .selectFrom("api_keys")
       .select("api_keys.expires_at")
@@ -34,7 +34,6 @@ export async function unreplacedKeys(
       .select(countRows)
       .select((eb) => eb.fn.min("found.expires_at").as("stops_at"));
   });
-  const [counted] = await on.all<UnreplacedLeaks>(query);
   return counted ?? { n: 0, stops_at: null };
 }
 

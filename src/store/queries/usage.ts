@@ -5,7 +5,7 @@ import { deletePiece } from "../engine/delete-piece.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { additiveUpsert } from "../engine/additive-upsert.ts";
 import { rawQuery, tableOf, type Bind } from "../engine/raw-query.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { selectRow, selectRows, statement } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { UsageTenantMonthRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
@@ -74,24 +74,22 @@ export function tenantMonths(
   on: Reader,
   { workspace_id, projects, env, from, to, limit }: TenantMonthsFilter,
 ): Promise<UsageTenantMonthRow[]> {
-  return on.all<UsageTenantMonthRow>(
-    compileQuery(on, (db, dialect) => {
-      const query = db
-        .selectFrom("usage_tenant_months")
-        .selectAll()
-        .where("workspace_id", "=", workspace_id)
-        .where("month", ">=", from)
-        .where("month", "<=", to)
-        .orderBy("month", "desc")
-        .orderBy("requests", "desc")
-        .orderBy("tenant_id")
-        .orderBy("project_id")
-        .orderBy("env")
-        .limit(limit + 1);
-      const ofProjects = projects ? query.where(isIn("usage_tenant_months.project_id", projects, dialect)) : query;
-      return env ? ofProjects.where("env", "=", env) : ofProjects;
-    }),
-  );
+  return selectRows(on, (db, dialect) => {
+    const query = db
+      .selectFrom("usage_tenant_months")
+      .selectAll()
+      .where("workspace_id", "=", workspace_id)
+      .where("month", ">=", from)
+      .where("month", "<=", to)
+      .orderBy("month", "desc")
+      .orderBy("requests", "desc")
+      .orderBy("tenant_id")
+      .orderBy("project_id")
+      .orderBy("env")
+      .limit(limit + 1);
+    const ofProjects = projects ? query.where(isIn("usage_tenant_months.project_id", projects, dialect)) : query;
+    return env ? ofProjects.where("env", "=", env) : ofProjects;
+  });
 }
 
 export const reapDays = deletePiece<{ before: number }>()(
@@ -107,7 +105,7 @@ export async function firstAllowedAt(
   on: Reader,
   { workspace_id, env, projects }: FirstAllowed,
 ): Promise<number | null> {
-  const query = compileQuery(on, (db, dialect) => {
+  const first = await selectRow(on, (db, dialect) => {
     const months = db
       .selectFrom("usage_tenant_months")
       .select("first_seen_at")
@@ -118,5 +116,5 @@ export async function firstAllowedAt(
     const oldest = projects ? months.where(isIn("usage_tenant_months.project_id", projects, dialect)) : months;
     return db.selectFrom(oldest.as("oldest")).select((eb) => eb.fn.min<number | null>("first_seen_at").as("at"));
   });
-  return (await on.first<{ at: number | null }>(query))?.at ?? null;
+  return first?.at ?? null;
 }

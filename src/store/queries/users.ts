@@ -1,7 +1,7 @@
 // User accounts. An account belongs to no workspace; memberships connect them.
 import { LIST_MAX } from "./page.ts";
 import { insertRow, rowBy, updateRow } from "../engine/rows.ts";
-import { compileQuery, statement } from "../engine/statement.ts";
+import { selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
 import type { UserRow } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
@@ -51,13 +51,11 @@ export const setLastWorkspace = updateRow("users", ["id"], ["last_workspace_id"]
 /** For a short list of ids. */
 export function usersByIds(on: Reader, ids: readonly string[]): Promise<UserRow[]> {
   if (ids.length === 0) return Promise.resolve([]);
-  return on.all<UserRow>(
-    compileQuery(on, (db, dialect) =>
-      db
-        .selectFrom("users")
-        .selectAll()
-        .where(isIn("users.id", ids, dialect)),
-    ),
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom("users")
+      .selectAll()
+      .where(isIn("users.id", ids, dialect)),
   );
 }
 

@@ -88,8 +88,7 @@ export type KeyLastUseRow = {
   node_id: string;
 };
 
-/** Idle keys that one commit revoked. */
-/** `keys` are those of both environments, as an earlier release wrote them. */
+/** Idle keys that one commit revoked; `keys` are those of both environments. */
 export type IdleRevocationRow = { project_id: string; revoked_at: number; keys: number; test_keys: number };
 
 export type RateCounterRow = { key: string; lapses_at: number; windows: string };

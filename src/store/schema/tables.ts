@@ -14,7 +14,30 @@ export type * from "./tables-people.ts";
 export type * from "./tables-quotas.ts";
 export type * from "./tables-tenants.ts";
 
-type DeploymentTable = { name: string; value: string };
+/** What the deployment remembers by name. */
+export type Fact =
+  | "master_key_fingerprint"
+  | "bootstrap_token_hash"
+  | "audit_origin_host"
+  | "checkpoint_key_id"
+  | "embed_keys_made"
+  | "deployment_id"
+  | "last_backup"
+  | "backup_failure"
+  | "last_restore_test"
+  | "restore_test_failure"
+  | "restore_pending"
+  | "secret_key_makers"
+  | "key_policy_run"
+  | "presence"
+  | "meter"
+  | "settings"
+  | "steady_lag"
+  | "quick_check"
+  /** A row to lock (store/queries/series.ts). */
+  | "usage_rollups_lock";
+
+type DeploymentTable = { name: Fact; value: string };
 
 export type WorkspaceRow = {
   id: string;
@@ -199,7 +222,7 @@ type IdempotencyReplayRow = {
 };
 
 /** A leaked test credential, and when its owners were notified. */
-export type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
+type LeakNoticeRow = { credential_id: string; workspace_id: string; noticed_at: number };
 
 /** A word, name, scope or day that a key or tenant is found by. `newest` is -created_at. */
 export type SearchTermRow = { workspace_id: string; kind: string; term: string; newest: number; id: string };

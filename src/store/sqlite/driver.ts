@@ -30,16 +30,10 @@ const TRUNCATE_IDLE_MS = 5_000;
 const COPY_PAGES = 100;
 const BUSY_MAX_MS = 5_000;
 
-function olderThan(version: string, min: string): boolean {
-  const [a, b] = [version, min].map((text) => text.split(".").map(Number));
-  for (let i = 0; i < 3; i++) if (a?.[i] !== b?.[i]) return (a?.[i] ?? 0) < (b?.[i] ?? 0);
-  return false;
-}
-
 export function openWriter(file: string): Connection {
   const db = connectSqlite(file, { timeout: 0 });
   const version = db.prepare("select sqlite_version() as v").get() as { v: string };
-  if (olderThan(version.v, SQLITE_MIN))
+  if (version.v.localeCompare(SQLITE_MIN, "en", { numeric: true }) < 0)
     throw new Error(`SQLite ${version.v} is too old: ${SQLITE_MIN} or newer is required`);
   // A new file, or an empty one left by an interrupted first start.
   if (db.pragma("page_count", { simple: true }) === 0)

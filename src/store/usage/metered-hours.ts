@@ -1,7 +1,6 @@
 // What the columns `settled` and `refused` of a metered hour mean. Without a refused part, `refused` is 0 and `settled`
 // counts the parts that were accepted. A refused part stops `settled`; then `refused` is the last part that was
 // offered, plus SET_ASIDE while there is none left to offer: hours to send and refused ones are ranges of one index.
-// Earlier builds wrote 1 for every refused hour: `setAsideOffered` adds SET_ASIDE where no part is left to offer.
 import type { MeteredHourRow } from "../schema/tables.ts";
 
 const SET_ASIDE = 1_000_000;

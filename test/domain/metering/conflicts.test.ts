@@ -134,22 +134,6 @@ describe.each(backends)("a refused part of an hour on %s", (backend) => {
     expect(await s.status()).toMatchObject({ unsettled: 0, refused: 0, refused_ids: [] });
   });
 
-  it("does not stop the push where an earlier build marked its hour with a flag, and a further part is sent", async () => {
-    await using s = await setup(backend, ["flagged"]);
-    s.receiver.answer = () => ({ status: 422 });
-    await s.push();
-    await s.sql("update metered_hours set refused = 1");
-    s.receiver.answer = () => ({ status: 204 });
-    await s.push();
-    expect(s.receiver.requests).toHaveLength(1);
-    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 1, oldest_unsent_hour: null });
-    await s.sql("update metered_hours set refused = 1");
-    await s.report("flagged", "flagged");
-    await s.push();
-    expect(s.receiver.total().value).toBe(2);
-    expect(await s.status()).toMatchObject({ unsettled: 0, refused: 1 });
-  });
-
   it("is set aside alone where other parts of the hour are in the same request", async () => {
     await using s = await setup(backend, ["unknown"]);
     s.receiver.answer = () => ({ status: 422 });

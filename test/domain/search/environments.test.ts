@@ -152,20 +152,5 @@ for (const backend of backends) {
       await indexChanges(other.services);
       expect(await find({ ...tester, services: other.services }, "many")).toHaveLength(PAGE_KEYS);
     });
-
-    it("begins where the index of both ended, before each had a progress of its own", async () => {
-      await using fixture = await testServices(backend);
-      const { ctx, project_id, mint, find } = await newWorld(fixture);
-      await mint("live", "before");
-      await mint("test", "before");
-      expect(await find(ctx, "before")).toHaveLength(2);
-      const { version } = await ctx.services.feed.head(ctx.actor.workspace_id, project_id);
-      await fixture.sql("delete from search_terms");
-      await fixture.sql(`delete from search_progress where id like '${project_id}/%'`);
-      await fixture.sql(`insert into search_progress (id, version, last_id) values ('${project_id}', ${version}, '~')`);
-      await mint("live", "after");
-      await mint("test", "after");
-      expect([await find(ctx, "before"), (await find(ctx, "after")).length]).toEqual([[], 2]);
-    });
   });
 }

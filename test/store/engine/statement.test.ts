@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { record } from "../../../src/domain/core/record.ts";
 import { insertReplay, replayByKey } from "../../../src/store/queries/idempotency-replays.ts";
-import { columns, compileQuery, statement } from "../../../src/store/engine/statement.ts";
+import { columns, selectRows, statement } from "../../../src/store/engine/statement.ts";
 import type { Query, Reader } from "../../../src/store/engine/tx.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
@@ -96,9 +96,7 @@ for (const backend of backends) {
       await using fixture = await testServices(backend);
       for (const slug of ["b", "B", "a", "_", "A"]) await vendorOf(fixture.services, "live", slug);
       const { read } = fixture.services.store;
-      const rows = await read.all<{ slug: string }>(
-        compileQuery(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug")),
-      );
+      const rows = await selectRows(read, (db) => db.selectFrom("workspaces").select("slug").orderBy("slug"));
       expect(rows.map(({ slug }) => slug)).toEqual(["A", "B", "_", "a", "b"]);
     });
 

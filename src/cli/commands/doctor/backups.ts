@@ -7,7 +7,7 @@ import type { Settings } from "../../../config/settings.ts";
 import { RESTORE_TEST_AGE_MAX_MS } from "../../../domain/health/state.ts";
 import { readFactOf } from "../../../store/offline/contents.ts";
 import type { Source } from "../../../store/offline/source.ts";
-import type { Fact } from "../../../store/queries/deployment.ts";
+import type { Fact } from "../../../store/schema/tables.ts";
 import type { DatabaseTarget } from "../../../store/target.ts";
 import { fail, ok, risk, skip, type Finding } from "./findings.ts";
 
