@@ -24,19 +24,14 @@ const WAIT_MS = 25_000;
 /** A whole verification that ended this recently is not repeated on demand. */
 const RECENT_MS = HOUR_MS;
 
-type AuditChain = {
+type Found = Pick<ChainCheck, "checked" | "head_seq" | "head_hash" | "broken_seq" | "reason">;
+
+type AuditChain = Found & {
   object: "audit_chain";
   verified: boolean;
-  checked: number;
-  head_seq: number;
-  head_hash: string;
-  broken_seq: number | null;
-  reason: BreakReason | null;
   /** The last full verification, if this one started from a mark. */
   full?: { seq: number; at: string; running: boolean; checked: number };
 };
-
-type Found = Pick<ChainCheck, "checked" | "head_seq" | "head_hash" | "broken_seq" | "reason">;
 
 function viewChain({ checked, head_seq, head_hash, broken_seq, reason }: Found): AuditChain {
   return { object: "audit_chain", verified: reason === null, checked, head_seq, head_hash, broken_seq, reason };
