@@ -134,7 +134,7 @@ describe("output", () => {
     expect([unknown.code, unknown.stderr]).toEqual([2, expect.stringContaining("cap_expiry")]);
   });
 
-  it("quota grant says when a reference was used before", async () => {
+  it("quota grant says when a reference was used before, and quota void that it ends the grant", async () => {
     const quotas = [{ id: "calls", amount: 10, refill: "none" }];
     const { id } = await cli.api("POST", "/v1/tenants", { external_id: "granted", quotas });
     const args = [
@@ -150,7 +150,10 @@ describe("output", () => {
       "invoice-1",
     ];
     expect((await cli.run(args)).stdout).toMatch(/^Granted 3 units\.\n/);
-    expect((await cli.run(args)).stdout).toMatch(/^Granted before: nothing was added\.\n/);
+    const { stdout } = await cli.run(args);
+    expect(stdout).toMatch(/^Granted before: nothing was added\.\n/);
+    const grant = /^ {2}id +(\S+)$/m.exec(stdout)?.[1] ?? "";
+    expect((await cli.run(["quota", "void", grant])).stdout).toMatch(new RegExp(`^Voided grant ${grant}\\.\n`));
   });
 
   it("text from others cannot control the terminal", async () => {

@@ -120,7 +120,8 @@ function recordText(spec: CommandSpec, body: Fields): string {
   const id = pick(body, "id") ?? pick(body, `${noun.replaceAll("-", "_")}.id`) ?? pick(body, spec.quiet ?? "");
   const named = typeof id === "string" && id !== pick(body, spec.secret ?? "") ? ` ${escapeControls(id)}` : "";
   const done = PAST_TENSE[verb];
-  return (done ? `${done} ${noun.replaceAll("-", " ")}${named}.\n` : "") + text + saveNotice(spec);
+  const what = verb === "void" ? "grant" : noun.replaceAll("-", " "); // of a quota
+  return (done ? `${done} ${what}${named}.\n` : "") + text + saveNotice(spec);
 }
 
 function saveNotice({ secret }: CommandSpec): string {
