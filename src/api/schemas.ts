@@ -47,7 +47,9 @@ export const Slug = pattern(
 );
 export const Timestamp = z
   .string()
-  .refine((value) => parseTimestamp(value) !== null, { error: "must be an ISO 8601 date-time" })
+  .refine((value) => parseTimestamp(value) !== null, {
+    error: "must be an ISO 8601 date-time such as 2027-01-31T00:00:00Z",
+  })
   .meta({ format: "date-time" });
 
 /** A validated timestamp as milliseconds. */

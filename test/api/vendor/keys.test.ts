@@ -97,6 +97,13 @@ for (const backend of apiBackends) {
       });
     }
 
+    it("rejects a date without a time with an example of both", async () => {
+      await fresh();
+      const { body } = await workspace.call("sk_owner", "POST /v1/keys", want({ expires_at: "2030-01-01" }));
+      const message = "must be an ISO 8601 date-time such as 2027-01-31T00:00:00Z";
+      expect(body.error.details).toEqual([{ path: "expires_at", message }]);
+    });
+
     it("counts characters as code points: 200 astral ones fit a name", async () => {
       await fresh();
       expect(await workspace.mint({ name: "𝒳".repeat(200) })).toMatchObject({ name: "𝒳".repeat(200) });
