@@ -1,12 +1,15 @@
+import { globSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { SlowestFirst } from "./harness/setup/slowest-first.ts";
 import { TimesReporter } from "./harness/setup/times-reporter.ts";
 import { DEADLINE_MS, POLL_MS, TEST_DEADLINE_MS } from "./harness/waiting.ts";
 
+const root = fileURLToPath(new URL(".", import.meta.url));
+
 // The store's worker threads run without the bundler: without a cache their types are stripped and their code is
 // compiled again for every database a test opens. Forks read this when they start.
-process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("node_modules/.cache/keyrack-test", import.meta.url));
+process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/keyrack-test`;
 
 const limits = {
   pool: "forks" as const,
@@ -20,33 +23,30 @@ const limits = {
 /** Runs in a process of its own: it hides Node from the library under test. */
 const ISOLATED = ["test/sdk/runtime.test.ts"];
 
-/** What a change waits for only in `.ci/run`: `npm run test:long`. A short version is among the other tests. */
+/**
+ * `npm run test:long`, which `.ci/run` runs too: what is rare or slow. Each subject has its core and its main flow among
+ * the other tests.
+ */
 const LONG = [
+  "test/api/machine/faults.test.ts",
+  "test/backup/{database-copy,restore-damaged,restore-returned,restore-test}.test.ts",
   "test/browser/*/*.test.ts",
-  "test/cli/install-{https,interrupted,rollback}.test.ts",
-  "test/examples/{app-readmes,embed-page}.test.ts",
-  "test/http/wide-rows.test.ts",
-  "test/prove/{bulk,cascade,disk-full,fleet,main,neighbours,processes,quota-faults,upgrade}.test.ts",
-  "test/release/{command,deb,oci,readme,service,signed}.test.ts",
-  "test/sdk/{bundler-types,checkout,examples}.test.ts",
+  "test/cli/{checkout,ephemeral-ends,install-*,out-stdout,upgrade}.test.ts",
+  "test/domain/policy/lost-connections.test.ts",
+  "test/examples/{app-readmes,ci,embed-page,metering,readme}.test.ts",
+  "test/gateway/nginx.test.ts",
+  "test/http/{idle-memory,login-flood,store-faults,wide-rows}.test.ts",
+  "test/prove/{backups,bulk,cascade,disk,disk-full,fleet,main,neighbours,processes,quota-faults,quotas,series,upgrade}.test.ts",
+  "test/release/{command,deb,inventory,links,oci,readme,service,signed}.test.ts",
+  "test/sdk/{bundler-types,checkout,examples,package,recipes}.test.ts",
+  "test/server/metering.test.ts",
+  "test/store/postgres/{standby,timeouts}.test.ts",
 ];
 
-/** What is above the domain, and in `npm test` on SQLite alone: on PostgreSQL in `npm run test:long` (apiBackends). */
-const ON_POSTGRES = [
-  "test/api/**/*.test.ts",
-  "test/domain/mail/smtp.test.ts",
-  "test/http/{metrics,workspace-header}.test.ts",
-  "test/sdk/{earlier-releases,server-features}.test.ts",
-  "test/sdk/telemetry/rejected-events.test.ts",
-];
-
-/** Tests of the API that choose their databases themselves, or need none: they would only run a second time. */
-const API_ONCE = [
-  "test/api/ended-elsewhere.test.ts",
-  "test/api/machine/{fast-check,faults,idempotency,large-batch,locks}.test.ts",
-  "test/api/public/{openapi,pages,portal}.test.ts",
-  "test/api/vendor/{audit-search,fast-new-key,key-search,older-process,series,usage}.test.ts",
-];
+/** On SQLite in `npm test`, on PostgreSQL in `npm run test:long` (`runBackends` of harness/databases/backends.ts). */
+const ON_POSTGRES = globSync("test/**/*.test.ts", { cwd: root }).filter((file) =>
+  /\brunBackends\b/.test(readFileSync(root + file, "utf8")),
+);
 
 // Files run in parallel processes, many in each, because loading Keyrack takes about a second of CPU. Each test file
 // creates its own databases and restores what it changes of Node itself.
@@ -78,8 +78,7 @@ export default defineConfig({
           ...limits,
           isolate: false,
           include: ON_POSTGRES,
-          exclude: API_ONCE,
-          provide: { apiOnPostgres: true },
+          provide: { onPostgres: true },
         },
       },
     ],

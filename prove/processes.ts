@@ -41,12 +41,11 @@ type Followed = { world: World; nodes: readonly PollingNode[]; revoked: Revoked 
 
 async function startProcesses({ dir, target }: Scratch): Promise<Processes> {
   if (target.kind !== "postgres") throw new Error("several processes need PostgreSQL");
-  const { hostname, port } = new URL(target.url);
   const masterKey = join(dir, "a", "master.key");
   const start = async (name: string, env: Record<string, string>): Promise<Process> => {
     mkdirSync(join(dir, name), { mode: 0o700 });
-    const proxy = await tcpProxy(hostname, Number(port || 5432));
-    const args = ["--data-dir", join(dir, name), "--database-url", proxy.url(target.url)];
+    const proxy = await tcpProxy(target.url);
+    const args = ["--data-dir", join(dir, name), "--database-url", proxy.url];
     const common = { ...ENV, KEYRACK_PUBLIC_URL: "https://keys.example.com", KEYRACK_BACKUP_EVERY: "off" };
     const server = await startServer(args, { ...common, KEYRACK_REVOKE_WAIT_MS: String(RECEIPT_MS), ...env });
     return { server, proxy };

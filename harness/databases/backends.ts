@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { inject } from "vitest";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { IS_NIGHT } from "../rounds.ts";
 import { copyTemplate, createDatabase } from "./postgres-databases.ts";
 
 export type Backend = "sqlite" | "postgres";
@@ -15,15 +14,11 @@ type FreshDatabase = { target: DatabaseTarget; dispose: () => Promise<void> };
 export const postgresUrl: string | null = inject("postgres");
 export const backends: readonly Backend[] = postgresUrl ? ["sqlite", "postgres"] : ["sqlite"];
 /**
- * For tests of the API and of what uses it, because those of the domain and the store run on every database: SQLite; and
- * PostgreSQL in the project `postgres` of vitest.config.ts, which runs them again.
+ * The database of this run: SQLite in `npm test`; PostgreSQL in the project `postgres` of vitest.config.ts, which runs
+ * every file that names it again. For tests of what is above the store, whose statements are those of both databases;
+ * those that show where the databases differ, and the core of each subject, take `backends`.
  */
-export const apiBackends: readonly Backend[] = postgresUrl && inject("apiOnPostgres") ? ["postgres"] : ["sqlite"];
-/**
- * For decisions above the store whose tests dump and restore: SQLite, where that takes a tenth of the CPU time; at night
- * every database.
- */
-export const cheapBackends: readonly Backend[] = IS_NIGHT ? backends : ["sqlite"];
+export const runBackends: readonly Backend[] = postgresUrl && inject("onPostgres") ? ["postgres"] : ["sqlite"];
 
 /** A database of its own for an instance: a copy of a migrated one, because migrating is slow. */
 export async function readyDatabase(backend: Backend): Promise<FreshDatabase> {

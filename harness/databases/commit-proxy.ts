@@ -3,11 +3,12 @@
 // open and dead.
 import { once } from "node:events";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import type { TestServices } from "../instances/services.ts";
 
 export type Cut = "before commit" | "during commit" | "after commit";
 export type Proxy = AsyncDisposable & {
-  /** The server's address through the proxy. */
-  url(real: string): string;
+  /** The database's address through the proxy. */
+  url: string;
   /** Cuts the next connection that commits, once. Resolves when it has. */
   cutNext(when: Cut): Promise<void>;
   /** From now on nothing passes on the connections that listen for notifications, which stay open. New ones work. */
@@ -41,6 +42,11 @@ function endTogether(pair: readonly Socket[], open: Set<Socket>, state: State): 
   return end;
 }
 
+function addressOf(real: string): { host: string; port: number } {
+  const { hostname, port } = new URL(real);
+  return { host: hostname, port: Number(port || 5432) };
+}
+
 function withPort(real: string, port: number): string {
   const url = new URL(real);
   url.host = `127.0.0.1:${port}`;
@@ -48,13 +54,13 @@ function withPort(real: string, port: number): string {
   return url.href;
 }
 
-export async function tcpProxy(host: string, port: number): Promise<Proxy> {
+export async function tcpProxy(real: string): Promise<Proxy> {
   const sockets = new Set<Socket>();
   const listeners = new Set<State>();
   const all = new Set<State>();
   let armed: { when: Cut; done: () => void } | undefined;
   const server = createServer((client) => {
-    const upstream = connect(port, host);
+    const upstream = connect(addressOf(real));
     const state: State = { dead: false, dark: false };
     const end = endTogether([client, upstream], sockets, state);
     let cut: (() => void) | undefined;
@@ -88,7 +94,7 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   return {
-    url: (real) => withPort(real, (server.address() as AddressInfo).port),
+    url: withPort(real, (server.address() as AddressInfo).port),
     cutNext: (when) =>
       new Promise((done) => {
         armed = { when, done };
@@ -108,4 +114,14 @@ export async function tcpProxy(host: string, port: number): Promise<Proxy> {
       await once(server, "close");
     },
   };
+}
+
+/** A second process on the same database, which it reaches through a proxy. */
+export async function throughProxy(fixture: TestServices) {
+  if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
+  await using opened = new AsyncDisposableStack();
+  const proxy = opened.use(await tcpProxy(fixture.target.url));
+  const other = opened.use(await fixture.another({ ...fixture.target, url: proxy.url }));
+  const close = opened.move();
+  return { proxy, other, [Symbol.asyncDispose]: () => close.disposeAsync() };
 }

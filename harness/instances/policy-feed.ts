@@ -7,8 +7,12 @@ import type { Ctx } from "../../src/domain/core/context.ts";
 import { NEVER_DISCONNECTS } from "../../src/domain/core/subscription.ts";
 import { awaitPropagation } from "../../src/domain/nodes/propagation.ts";
 import type { Head } from "../../src/domain/policy/head.ts";
+import { createKey } from "../../src/domain/keys/keys.ts";
 import { createProject } from "../../src/domain/workspaces/projects.ts";
+import { createTenant } from "../../src/domain/workspaces/tenants.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
 import type { Env } from "../../src/kernel/credentials.ts";
+import { vendorOf, type TestServices } from "./services.ts";
 import { testInstance, type Reply, type TestInstance, type Workspace } from "./test-instance.ts";
 
 export type Body = Record<string, unknown>;
@@ -71,4 +75,14 @@ export async function newPolicyProject(ctx: Ctx<SecretKeyActor>) {
   const { services } = ctx;
   const receipt = () => awaitPropagation(ctx, { project_id, version: 1, env: "live", needs: 0 }, ONCE);
   return { ctx, services, project_id, head, receipt };
+}
+
+/** A project, a key of which is created by each call of `change`. */
+export async function changingProject({ services }: TestServices) {
+  const ctx = await vendorOf(services);
+  const { id: project_id } = await createProject(ctx, { name: "P", slug: "ppp" });
+  const { id: tenant_id } = await createTenant(ctx, { external_id: "t" });
+  const change = async (): Promise<void> => void (await createKey(ctx, { project_id, tenant_id, env: "live" }));
+  const { workspace_id } = ctx.actor;
+  return { project_id, workspace_id, owner: cellOwner(workspace_id, "live"), change };
 }

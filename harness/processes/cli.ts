@@ -1,6 +1,6 @@
 // Runs keyrack as a user would, with a clean environment.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runHere } from "./cli-here.ts";
@@ -46,6 +46,10 @@ export function keyrackProcess(args: string[], options: CliOptions & { bin?: str
     child.stdin.end(options.input ?? "");
   });
 }
+
+/** The data of ephemeral instances whose temporary folder this is. */
+export const ephemeralFolders = (dir: string): string[] =>
+  readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
 
 export function tempDir(): { dir: string } & Disposable {
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));

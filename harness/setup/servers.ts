@@ -10,8 +10,8 @@ declare module "vitest" {
     postgres: string | null;
     /** The name of the run's template database, created by the first test file that needs it (backends.ts). */
     template: string;
-    /** Set by the project that runs the tests of the API on PostgreSQL. */
-    apiOnPostgres?: true;
+    /** Set by the project that runs tests on PostgreSQL again (backends.ts). */
+    onPostgres?: true;
   }
 }
 

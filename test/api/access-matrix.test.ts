@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { access, CREDENTIAL_KINDS, isHolderPlane, type CredentialKind } from "../../src/http/access.ts";
 import type { Endpoint } from "../../src/http/endpoint.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { principals, type Principals } from "../../harness/instances/principals.ts";
 import { sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
@@ -37,7 +37,7 @@ describe("the matrix", () => {
 /** How a credential is looked up depends on the database, what an endpoint admits does not. */
 const oneOfEachRow = [...new Map(endpoints.map((endpoint) => [endpoint.access, endpoint])).values()];
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the matrix on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let who: Principals;

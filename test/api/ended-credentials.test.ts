@@ -4,7 +4,7 @@ import { rotateSigningKey } from "../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../src/domain/core/actor.ts";
 import { record } from "../../src/domain/core/record.ts";
 import { Turns } from "../../src/fairness/turns.ts";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { embed, ORIGIN } from "../../harness/instances/embed.ts";
 import {
   auditRows,
@@ -20,7 +20,7 @@ import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
 import { codeOf, holdLastByte, type RawResponse } from "../../harness/processes/raw-http.ts";
 import { until } from "../../harness/waiting.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a request that outlives its credential on ${backend}`, () => {
     const instance = sharedInstance(backend, { leads: false }); // inOneCommit counts what is queued
 

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { record } from "../../src/domain/core/record.ts";
 import { revokeSessionRow } from "../../src/store/queries/sessions.ts";
 import { lockUser } from "../../src/store/queries/users.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { auditRows, freshEmail, logIn, person, team } from "../../harness/instances/people.ts";
 import { expectRefusal, testInstance } from "../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../harness/models/ended-credentials.ts";
@@ -13,7 +13,7 @@ import { until } from "../../harness/waiting.ts";
 const WAITING =
   "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and wait_event = 'transactionid'";
 
-describe.runIf(backends.includes("postgres"))("a credential that another process ends", () => {
+describe.runIf(runBackends.includes("postgres"))("a credential that another process ends", () => {
   it("stops a waiting request, a long poll, and a change that another lock would let through", async () => {
     await using a = await testInstance("postgres");
     await using b = await testInstance("postgres", { beside: a });

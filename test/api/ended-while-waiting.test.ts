@@ -1,7 +1,7 @@
 // A list, or a costly read, that had to wait for its owner's earlier ones is judged by what its credential is then. A
 // costly read is judged again when it has ended.
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Reply, type Workspace } from "../../harness/instances/test-instance.ts";
 import { DEADLINE_MS, until } from "../../harness/waiting.ts";
 import { LargeResponses } from "../../src/fairness/large-responses.ts";
@@ -15,7 +15,7 @@ const ROUTES = {
 } as const;
 type Kind = keyof typeof ROUTES;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a request that waits for a slot on ${backend}`, () => {
     const instance = sharedInstance(backend);
     beforeAll(async () => {

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { access } from "../../src/http/access.ts";
 import { endpoints } from "../../src/api/index.ts";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { memberOf, team } from "../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
@@ -10,7 +10,7 @@ const QUOTA = "monthly";
 
 const taking = endpoints.filter(({ path, access: row }) => path.includes("{") && access[row].rules.sk_owner === "Y");
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`across workspaces on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let stranger: Workspace;

@@ -2,14 +2,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { everythingStored } from "../../harness/instances/stored-text.ts";
 
 const ORIGIN = "https://app.example.com";
 const SEALED = "a-body-that-is-nobody-elses-business";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   it(`no credential of the vendor, machine or embed plane is stored or logged on ${backend}`, async () => {
     await using instance = await testInstance(backend);
     const workspace = await instance.workspace();

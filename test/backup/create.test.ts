@@ -9,7 +9,7 @@ import { verifyBackup } from "../../src/backup/verify.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import { inspect } from "../../src/store/offline/thread-tasks.ts";
 import { dumpPostgres, toolConnection } from "../../src/store/postgres/tools.ts";
-import { backends, cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { addTenants, backupStatus } from "../../harness/instances/backups.ts";
 import { testServices, vendorOf } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -17,7 +17,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 const quiet = (): void => {};
 const stopping = new Error("the instance is stopping");
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a backup on ${backend}`, () => {
     it("is complete, private, recorded, and lists its contents", async () => {
       await using fixture = await testServices(backend);
@@ -72,7 +72,7 @@ for (const backend of backends) {
   });
 }
 
-for (const backend of cheapBackends) {
+for (const backend of runBackends) {
   describe(`a backup on ${backend}`, () => {
     it("is kept when the instance stops during its hook, which is ended", async () => {
       const hook = "sh -c 'touch \"$1/../begun\"; sleep 600; true' x";
@@ -112,7 +112,7 @@ for (const backend of cheapBackends) {
   });
 }
 
-describe.runIf(backends.includes("postgres"))("pg_dump", () => {
+describe.runIf(runBackends.includes("postgres"))("pg_dump", () => {
   it("gets the password through the environment, from either place in the URL", () => {
     for (const url of ["postgres://u:s%20x@h/d?sslmode=require", "postgres://u@h/d?password=s+x&sslmode=require"]) {
       const { dbname, env } = toolConnection(url);

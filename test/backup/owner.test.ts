@@ -9,7 +9,7 @@ import { deploymentIdOf, ownDeploymentId } from "../../src/backup/owner.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { runDueBackup } from "../../src/backup/schedule.ts";
 import { restoreOffline } from "../../src/server/offline.ts";
-import { cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { HOUR_MS } from "../../harness/instances/backups.ts";
 import { deployment, type Deployment } from "../../harness/instances/deployment.ts";
@@ -35,7 +35,7 @@ async function idOf(d: Deployment): Promise<string> {
   return String(row?.value);
 }
 
-describe.each(cheapBackends)("two deployments with one backup folder on %s", (backend) => {
+describe.each(runBackends)("two deployments with one backup folder on %s", (backend) => {
   it("restore their own, and another one's when it is named, under the id they had", async () => {
     using at = tempDir();
     await using ours = await deployment(backend, { backup_dir: at.dir });

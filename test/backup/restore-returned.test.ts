@@ -7,7 +7,7 @@ import { createBackup } from "../../src/backup/create.ts";
 import { backupDir } from "../../src/backup/files.ts";
 import { restoreBackup } from "../../src/backup/restore.ts";
 import { restoreOffline } from "../../src/server/offline.ts";
-import { backends, cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 
@@ -48,7 +48,7 @@ async function addTenants({ target }: Deployment): Promise<void> {
     );
 }
 
-describe.each(cheapBackends)("restore on %s", (backend) => {
+describe.each(runBackends)("restore on %s", (backend) => {
   it("sets the files with checkpoints aside before notes of the restored log are signed", async () => {
     await using d = await deployment(backend);
     const app = await d.start();
@@ -67,7 +67,7 @@ describe.each(cheapBackends)("restore on %s", (backend) => {
   });
 });
 
-describe.each(backends)("restore on %s", (backend) => {
+describe.each(runBackends)("restore on %s", (backend) => {
   it("has set them aside when it is interrupted after the replacement, and the next start names the old database", async () => {
     await using d = await deployment(backend);
     const app = await d.start();

@@ -16,12 +16,12 @@ import { DAY_MS } from "../../src/kernel/durations.ts";
 import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { withPostgres } from "../../src/store/postgres/client.ts";
 import { toolFailed, UnreadableDump } from "../../src/store/postgres/tools.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { addTenants, backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a restore test on ${backend}`, () => {
     it("passes for a good backup, fails for a damaged one, and keeps that one as evidence", async () => {
       await using fixture = await testServices(backend);
@@ -72,7 +72,7 @@ async function withPsql(error: string | null, work: () => Promise<void>): Promis
   }
 }
 
-describe.runIf(backends.includes("postgres"))("a restore test that cannot run on PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("a restore test that cannot run on PostgreSQL", () => {
   it("gives no verdict when a program is missing, the disk is full or a connection ends", async () => {
     await using fixture = await testServices("postgres");
     const { settings } = fixture.services;

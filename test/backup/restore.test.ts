@@ -8,7 +8,7 @@ import { createBackup } from "../../src/backup/create.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { restoreOffline, type RestoreRequest } from "../../src/server/offline.ts";
 import { inspect } from "../../src/store/offline/thread-tasks.ts";
-import { backends, cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
@@ -29,7 +29,7 @@ function restore(d: Deployment, more: Partial<RestoreRequest> = {}) {
 const versionOf = async (d: Deployment, id: string): Promise<number> =>
   Number((await rawSql(d.target, "select policy_version as v from projects where id = $1", [id]))[0]?.v);
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`restore on ${backend}`, () => {
     it("returns SDK nodes that were ahead to the policy of the backup", async () => {
       await using d = await deployment(backend);
@@ -192,7 +192,7 @@ for (const backend of backends) {
   });
 }
 
-for (const backend of cheapBackends) {
+for (const backend of runBackends) {
   describe(`restore on ${backend}`, () => {
     it("never uses a policy version twice, even when the same backup is restored again", async () => {
       await using d = await deployment(backend);
@@ -262,7 +262,7 @@ describe("restore on sqlite from copied files", () => {
   });
 });
 
-describe.runIf(backends.includes("postgres"))("restore on postgres of a dump that fails its check", () => {
+describe.runIf(runBackends.includes("postgres"))("restore on postgres of a dump that fails its check", () => {
   it("puts the old database back", async () => {
     await using d = await deployment("postgres");
     const app = await d.start();
@@ -282,7 +282,7 @@ describe.runIf(backends.includes("postgres"))("restore on postgres of a dump tha
   });
 });
 
-describe.runIf(backends.includes("postgres"))("restore on postgres under a server with another name", () => {
+describe.runIf(runBackends.includes("postgres"))("restore on postgres under a server with another name", () => {
   it("detects the leader's lock and changes nothing", async () => {
     await using d = await deployment("postgres");
     if (d.target.kind !== "postgres") throw new Error("not PostgreSQL");

@@ -8,7 +8,7 @@ import { pruneBackups } from "../../src/backup/retention.ts";
 import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
 import type { Services } from "../../src/domain/core/context.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
-import { backends, cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import type { Flags } from "../../harness/instances/services.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
@@ -34,7 +34,7 @@ async function withoutScratch({ settings }: Services, work: () => Promise<void>)
   }
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the backup schedule on ${backend}`, () => {
     it("creates, tests and prunes backups when each is due", async () => {
       await using fixture = await testServices(backend, { flags: { backup_every: "24h", restore_test_every: "7d" } });
@@ -60,7 +60,7 @@ for (const backend of backends) {
   });
 }
 
-for (const backend of cheapBackends) {
+for (const backend of runBackends) {
   describe(`the backup schedule on ${backend}`, () => {
     it("tests backups that were made by hand while none are scheduled", async () => {
       await using fixture = await testServices(backend, { flags: { backup_every: "off", restore_test_every: "7d" } });

@@ -8,14 +8,14 @@ import { viewBackups } from "../../src/backup/list.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
-import { backends, cheapBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { addTenants, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
 import { seeded } from "../../harness/random.ts";
 
 const quiet = (): void => {};
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`verifying a backup on ${backend}`, () => {
     it("detects every changed byte, in the copy and in the manifest", async () => {
       await using fixture = await testServices(backend);
@@ -39,7 +39,7 @@ for (const backend of backends) {
   });
 }
 
-for (const backend of cheapBackends) {
+for (const backend of runBackends) {
   describe(`verifying a backup on ${backend}`, () => {
     it("lists a backup with a missing or truncated file as damaged, and prunes no good one for it", async () => {
       await using fixture = await testServices(backend);

@@ -1,4 +1,5 @@
 // `keyrack ephemeral` and `keyrack serve --ephemeral`: they touch nothing of the operator's and leave nothing behind.
+// More ways to end are in ephemeral-ends.test.ts.
 import { readdirSync, writeFileSync } from "node:fs";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -6,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadSettings } from "../../src/config/load.ts";
-import { BIN, cleanEnv, startServer } from "../../harness/processes/server.ts";
-import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
+import { BIN, cleanEnv } from "../../harness/processes/server.ts";
+import { ephemeralFolders, keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
 import { until } from "../../harness/waiting.ts";
 
 const VARIABLES = [
@@ -21,8 +22,6 @@ const VARIABLES = [
   "KEYRACK_VERIFY_KEY",
   "KEYRACK_WORKSPACE_ID",
 ];
-
-const leftovers = (dir: string): string[] => readdirSync(dir).filter((name) => name.startsWith("keyrack-ephemeral-"));
 
 describe("an ephemeral instance", () => {
   it("ignores what belongs to the caller, gives the command its own, exits with its status, leaves nothing", async () => {
@@ -52,34 +51,6 @@ describe("an ephemeral instance", () => {
     expect(names).toEqual([...VARIABLES, "KEYRACK_DATABASE_URL", "KEYRACK_MASTER_KEY_FILE"].toSorted());
     const { warnings } = loadSettings({ env: Object.fromEntries(names.map((name) => [name, ""])), cwd: tmpdir() });
     expect(warnings).toEqual([]); // a server that the command starts knows each name
-  });
-
-  it("is deleted after a signal while it starts", async () => {
-    using temp = tempDir();
-    const starting = spawn(BIN, ["serve", "--ephemeral", "--json"], {
-      env: cleanEnv({ TMPDIR: temp.dir }),
-      stdio: "ignore",
-    });
-    await until(() => leftovers(temp.dir).length > 0 || starting.exitCode !== null);
-    starting.kill("SIGHUP"); // which reloads certificates where a server has any
-    await once(starting, "close");
-    expect(leftovers(temp.dir)).toEqual([]);
-  });
-
-  // SIGTERM is in serve.test.ts, SIGINT below.
-  it("is deleted after SIGHUP while it runs", async () => {
-    using temp = tempDir();
-    const running = await startServer(["--ephemeral"], { TMPDIR: temp.dir });
-    expect(leftovers(temp.dir)).toHaveLength(1);
-    expect(await running.end("SIGHUP")).toBe(0);
-    expect(leftovers(temp.dir)).toEqual([]);
-  });
-
-  it("is deleted when the command is killed, and exits with the signal's status", async () => {
-    using temp = tempDir();
-    const ran = await keyrack(["ephemeral", "--", "sh", "-c", "kill -9 $$"], { env: { TMPDIR: temp.dir } });
-    expect(ran.code).toBe(137);
-    expect(leftovers(temp.dir)).toEqual([]);
   });
 
   it("refuses a demonstration that is not ephemeral, is seeded too, or is too large, and a size without one", async () => {
@@ -119,17 +90,11 @@ describe("an ephemeral instance", () => {
     const shown = await fetch(`${values.KEYRACK_URL}/v1/tenants/${values.KEYRACK_TENANT_ID}`, {
       headers: { authorization: `Bearer ${values.KEYRACK_SECRET_KEY}` },
     });
-    expect(leftovers(temp.dir)).toHaveLength(1);
+    expect(ephemeralFolders(temp.dir)).toHaveLength(1);
     serving.kill("SIGINT");
     expect(await once(serving, "close")).toEqual([0, null]);
-    expect(leftovers(temp.dir)).toEqual([]);
+    expect(ephemeralFolders(temp.dir)).toEqual([]);
     expect(shown.status).toBe(200);
     expect(Object.keys(values).toSorted()).toEqual(VARIABLES);
-  });
-
-  it("exits 127 with one line if the command does not exist", async () => {
-    const ran = await keyrack(["ephemeral", "--", "no-such-command-here"]);
-    expect(ran.code).toBe(127);
-    expect(ran.stderr).toContain("Cannot run no-such-command-here: ENOENT");
   });
 });

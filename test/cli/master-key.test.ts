@@ -12,13 +12,13 @@ import { ExitError } from "../../src/kernel/exit-error.ts";
 import { silentLog } from "../../src/platform/log.ts";
 import { rotateMasterKey } from "../../src/server/offline.ts";
 import { createVault } from "../../src/domain/vault/vault.ts";
-import { backends, readyDatabase } from "../../harness/databases/backends.ts";
+import { readyDatabase, runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 
 const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
 const CLAIM = { scope_hash: hash("scope"), fingerprint: hash("f"), env: "live" };
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`master-key rotate on ${backend}`, () => {
     let dir: string;
     let settings: Settings;

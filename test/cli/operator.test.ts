@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { keyrack, type Ran } from "../../harness/processes/cli.ts";
 import { account, auditRows, freshEmail, PASSWORD } from "../../harness/instances/people.ts";
 import { testInstance, type TestInstance } from "../../harness/instances/test-instance.ts";
@@ -12,7 +12,7 @@ const urlOf = (target: DatabaseTarget): string => (target.kind === "sqlite" ? `s
 
 // Each command is a process, and a busy machine may take seconds to start one.
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`operator commands on ${backend}`, () => {
     /** Runs a command on the instance's database. On SQLite the instance must be stopped first. */
     const command = (instance: TestInstance, ...args: string[]): Promise<Ran> =>

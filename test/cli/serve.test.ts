@@ -117,9 +117,10 @@ describe("keyrack serve", () => {
     expect(readdirSync(temp.dir)).toEqual([]);
   });
 
-  it("exits with 1 when the stop fails", async () => {
+  it("prints no setup link while KEYRACK_BOOTSTRAP is off, and exits with 1 when the stop fails", async () => {
     using temp = tempDir();
-    const server = await startServer(["--data-dir", temp.dir]);
+    const server = await startServer(["--data-dir", temp.dir], { KEYRACK_BOOTSTRAP: "off" });
+    expect(server.ready).toMatchObject({ setup_url: null });
     renameSync(join(temp.dir, "keyrack.db-wal"), join(temp.dir, "moved"));
     expect(await server.end("SIGTERM")).toBe(1);
     expect(server.stderr()).toMatch(/^keyrack: .*-wal/m);

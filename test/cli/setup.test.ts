@@ -54,11 +54,10 @@ describe("the setup link", () => {
 
   it("is not issued while KEYRACK_BOOTSTRAP is off", async () => {
     using temp = tempDir();
-    const data = ["--data-dir", join(temp.dir, "data")];
+    const dir = join(temp.dir, "data");
+    await (await startLocalInstance({ target: { kind: "sqlite", file: join(dir, "keyrack.db") }, dir })).app.stop();
+    const data = ["--data-dir", dir];
     const env = { KEYRACK_BOOTSTRAP: "off" };
-    const server = await startServer(data, env);
-    expect(server.ready).toMatchObject({ setup_url: null });
-    await server.end("SIGTERM");
     const refused = await keyrack(["setup", "link", ...data], { env });
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("KEYRACK_BOOTSTRAP") });
     const link = (await keyrack(["setup", "link", "--quiet", ...data])).stdout.trim();

@@ -231,7 +231,8 @@ describe("keyrack gateway", () => {
     expect(gateway.stderr().match(/check the proxy's configuration/g)).toHaveLength(1);
   });
 
-  it.each([
+  // At the same time, because each waits for a policy at first.
+  it.concurrent.each([
     ["closed", "requests are refused"],
     ["open", "requests are admitted without verification"],
   ])("says without a policy what --fail-mode %s does", async (mode, says) => {

@@ -1,7 +1,7 @@
 // Pages end at the maximum size of an answer, with at least one row, and nothing is lost or repeated between two pages.
 import { beforeAll, describe, expect, it } from "vitest";
 import { PIECE_ROWS } from "../../src/domain/core/list.ts";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const ANSWER_MAX = 262_144;
@@ -9,7 +9,7 @@ const META = { text: "x".repeat(16_000) };
 const SCOPES = Array.from({ length: 64 }, (_, i) => `${i}:`.padEnd(200, "s"));
 const ROWS = 30;
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { answer_max_bytes: String(ANSWER_MAX) } });
     let workspace: Workspace;

@@ -1,12 +1,12 @@
 // /metrics of usage series, search and quotas, each as what it counts happens.
 import { beforeAll, describe, expect, it, vi } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { sharedInstance, type Json, type Workspace } from "../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { indexChanges } from "../../src/domain/search/search-index.ts";
 import { foldJournal } from "../../src/domain/series/fold.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`/metrics on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { metrics: "127.0.0.1:0" }, leads: false });
     let workspace: Workspace;

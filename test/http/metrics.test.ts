@@ -9,7 +9,7 @@ import { applyKeyPolicies } from "../../src/domain/key-policy/job.ts";
 import { NO_BACKUPS } from "../../src/domain/health/state.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { silentLog } from "../../src/platform/log.ts";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { telemetryBatch, telemetryEvent } from "../../harness/telemetry.ts";
 import { team } from "../../harness/instances/people.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -43,7 +43,7 @@ function parse(text: string): Samples {
 const promtool = (args: string[], input = "") => spawnSync("promtool", args, { input, encoding: "utf8" });
 const hasPromtool = hasTool("promtool", "alert rules and metrics in promtool");
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`/metrics on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { metrics: "127.0.0.1:0" } });
     let workspace: Workspace;

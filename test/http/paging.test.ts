@@ -1,11 +1,11 @@
 // Paging past deleted rows, and what paging reveals to a test key.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { plansOf } from "../../harness/databases/plans.ts";
 import { expectRefusal, sharedInstance } from "../../harness/instances/test-instance.ts";
 import { listKeys } from "../../src/store/queries/key-list.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,11 +1,11 @@
 // Whole numbers in queries: all that JSON can express exactly, and a refusal that says what is expected.
 import { beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a number in a query on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

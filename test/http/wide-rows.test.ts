@@ -1,7 +1,7 @@
 // Lists of records as wide as they may be, outside ASCII: SQLite decodes little of them at a time, PostgreSQL sends few
 // of the widest, and no page is larger than the maximum in bytes.
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { sharedInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { must } from "../../harness/instances/world.ts";
 import { WIDE_PIECE_ROWS } from "../../src/domain/core/list.ts";
@@ -24,7 +24,7 @@ const charsOf = (rows: readonly unknown[]): number =>
       return sum + (typeof value === "string" ? value.length : 0);
     }, 0);
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`lists of wide records on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { answer_max_bytes: String(ANSWER_MAX) } });
     let workspace: Workspace;

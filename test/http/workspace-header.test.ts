@@ -1,10 +1,10 @@
 // The header keyrack-workspace: a form never writes into a workspace other than the one on the screen.
 import { beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { logIn, memberOf, person, team, type Team } from "../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Reply } from "../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`keyrack-workspace on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let first: Team;

@@ -1,22 +1,14 @@
-// Short versions of the campaigns that run in this process, by default on one database. The limiter, idempotency and feed have theirs beside their
-// other tests (test/ratelimit/oracle.test.ts, test/domain/idempotency/model.test.ts,
+// Short versions of the campaigns that run in this process, by default on one database. The audit log has its own in
+// verify.test.ts; the limiter, idempotency and feed beside their other tests (test/ratelimit/oracle.test.ts, test/domain/idempotency/model.test.ts,
 // test/domain/policy/convergence.test.ts).
 import { describe, expect, it } from "vitest";
 import { clock } from "../../prove/clock.ts";
 import { fuzz } from "../../prove/fuzz.ts";
 import { races } from "../../prove/races.ts";
-import { tamper } from "../../prove/tamper.ts";
 import { databasesOf, shortRun } from "./short.ts";
 
 for (const backend of databasesOf("postgres")) {
   describe(`on ${backend}`, () => {
-    // On SQLite it is in verify.test.ts.
-    it.runIf(backend === "postgres")("every change to the audit log is detected", async () => {
-      const { figures } = await shortRun(tamper, backend, 30);
-      expect(figures.found).toBeGreaterThan(20);
-      expect(figures["found only by the checkpoint"]).toBeGreaterThan(1);
-    });
-
     it("two conflicting requests at once have the effect of some sequential order", async () => {
       const { figures } = await shortRun(races, backend, 1);
       expect(figures.requests).toBeGreaterThan(20);

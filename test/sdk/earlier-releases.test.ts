@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../harness/instances/test-instance.ts";
 import { earlierSdk, type EarlierSdk } from "../../harness/sdk/earlier-sdk.ts";
 import { earlierServer } from "../../harness/sdk/earlier-server.ts";
@@ -15,7 +15,7 @@ import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { SDK_NAME, SDK_VERSION } from "../../src/sdk/version.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a node of release 0.1.0 beside a new one on ${backend}`, () => {
     let instance: TestInstance;
     let sdk: EarlierSdk;

@@ -1,7 +1,7 @@
 // Every combination of what a library of 0.1.0 does not know, on one key each: an old node admits only what it can
 // enforce whole, a new one follows each rule, and a feature that is taken away frees no key that has another.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { earlierSdk } from "../../harness/sdk/earlier-sdk.ts";
 import { until } from "../../harness/waiting.ts";
@@ -37,7 +37,7 @@ function ofNewNode(features: Features, ip: string): string {
 
 type Case = { id: string; key: string; tenant_id: string; features: Set<Feature> };
 
-describe.each(backends)("old and new nodes on %s", (backend) => {
+describe.each(runBackends)("old and new nodes on %s", (backend) => {
   it("give the verdict that follows from all features of a key, whatever is combined and taken away", async () => {
     await using instance = await testInstance(backend);
     const workspace = await instance.workspace();

@@ -12,11 +12,11 @@ import { idempotent, protect } from "../../src/sdk/adapters/node.ts";
 import type { Keyrack, KeyrackOptions } from "../../src/sdk/index.ts";
 import { internalsOf } from "../../src/sdk/internals.ts";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
-import { apiBackends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { testInstance, type Json, type TestInstanceOptions } from "../../harness/instances/test-instance.ts";
 import { patientPorts } from "../../harness/sdk/ports.ts";
 
-async function world(backend: (typeof apiBackends)[number], options: TestInstanceOptions = {}) {
+async function world(backend: (typeof runBackends)[number], options: TestInstanceOptions = {}) {
   const instance = await testInstance(backend, options);
   const workspace = await instance.workspace();
   const restricted = { env: "live", permissions: ["verify"] };
@@ -47,7 +47,7 @@ async function world(backend: (typeof apiBackends)[number], options: TestInstanc
   };
 }
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`on a real server with ${backend}`, () => {
     it("two nodes on leases admit no more than the limit between them", async () => {
       await using s = await world(backend);

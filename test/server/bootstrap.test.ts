@@ -10,12 +10,12 @@ import { startInstance } from "../../src/server/start.ts";
 import { sha256Hex } from "../../src/platform/crypto.ts";
 import { openStore } from "../../src/store/database.ts";
 import { dropFact } from "../../src/store/queries/deployment.ts";
-import { backends, readyDatabase } from "../../harness/databases/backends.ts";
+import { readyDatabase, runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`starts on ${backend}`, () => {
     it("record changed settings by name, also secret ones, without values and where the process runs", async () => {
       using temp = tempDir();

@@ -5,7 +5,7 @@ import { VERSION } from "../../src/platform/version.ts";
 import { createKeyrack } from "../../src/sdk/index.ts";
 import { inspect } from "../../src/store/offline/thread-tasks.ts";
 import { verifyBackup } from "../../src/backup/verify.ts";
-import { backends, type Backend } from "../../harness/databases/backends.ts";
+import { runBackends, type Backend } from "../../harness/databases/backends.ts";
 import { startLocalInstance, type LocalInstance } from "../../harness/instances/local-instance.ts";
 import { openRelease, releases, type ReleaseData, type WorkspaceFacts } from "../../harness/instances/release-data.ts";
 import { testClock } from "../../harness/instances/services.ts";
@@ -50,7 +50,7 @@ describe("releases", () => {
 });
 
 for (const version of releases) {
-  for (const backend of backends) {
+  for (const backend of runBackends) {
     describe(`data of ${version} on ${backend}`, () => {
       let opened: Opened;
       beforeAll(async () => {

@@ -1,12 +1,12 @@
 // Scheduled jobs that bound rows which anyone can cause.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { trimLoginFailures, reapLogins } from "../../src/domain/auth/retention.ts";
 import { jobs } from "../../src/server/jobs.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`old sessions and tokens on ${backend}`, () => {
     it("are deleted in pieces of 1,000 rows, each with a commit of its own", async () => {
       await using instance = await testInstance(backend);

@@ -11,7 +11,7 @@ import { copyOffline, restoreOffline, rotateMasterKey } from "../../src/server/o
 import { MAINTENANCE_LOCK } from "../../src/store/postgres/advisory-locks.ts";
 import { withMaintenance } from "../../src/store/postgres/maintenance.ts";
 import { lockDatabaseFile } from "../../src/store/sqlite/lock.ts";
-import { postgresUrl } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { deployment } from "../../harness/instances/deployment.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
@@ -21,7 +21,7 @@ import { until } from "../../harness/waiting.ts";
 const refusal = (error: unknown) => error as Error & { exitCode?: number };
 const BUSY = { exitCode: 1, message: expect.stringContaining("keyrack restore is working on this database") as string };
 
-describe.skipIf(!postgresUrl)("a command that needs PostgreSQL alone", () => {
+describe.runIf(runBackends.includes("postgres"))("a command that needs PostgreSQL alone", () => {
   it("excludes servers, operator commands and its like while it works, and nothing afterwards", async () => {
     await using d = await deployment("postgres");
     await (await d.start()).stop();

@@ -14,7 +14,7 @@ import { checksumRows, type TableChecksums } from "../../src/store/offline/copy.
 import { openCopySource } from "../../src/store/offline/copy-source.ts";
 import { openStore } from "../../src/store/database.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
-import { backends, freshDatabase, postgresUrl, readyDatabase } from "../../harness/databases/backends.ts";
+import { freshDatabase, readyDatabase, runBackends } from "../../harness/databases/backends.ts";
 import { dropAppendOnly, rawSql } from "../../harness/databases/raw-sql.ts";
 import { openSchemaFixture, type SchemaFixture } from "../../harness/databases/schema-fixture.ts";
 import { keyrack, refusedServe, tempDir } from "../../harness/processes/cli.ts";
@@ -56,7 +56,7 @@ async function expectRefused(old: SchemaFixture, flags: Flags, exitCode: number,
   expect(backupsIn(old.dir)).toEqual(backups);
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a migration on ${backend}`, () => {
     it("is refused with KEYRACK_MIGRATE=refuse, which names the command that does it", async () => {
       await using old = await openSchemaFixture(backend, older);
@@ -112,7 +112,7 @@ for (const backend of backends) {
   });
 }
 
-describe.skipIf(!postgresUrl)("a missing index on PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("a missing index on PostgreSQL", () => {
   it("is built by db migrate, not by another command or with KEYRACK_MIGRATE=refuse, where a start warns", async () => {
     const { target, dispose } = await readyDatabase("postgres");
     using temp = tempDir();
@@ -134,7 +134,7 @@ describe.skipIf(!postgresUrl)("a missing index on PostgreSQL", () => {
   });
 });
 
-describe.skipIf(!postgresUrl)("a read-only start on PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("a read-only start on PostgreSQL", () => {
   it("is refused, because it would write", async () => {
     const { target, dispose } = await freshDatabase("postgres");
     using temp = tempDir();
@@ -148,7 +148,7 @@ describe.skipIf(!postgresUrl)("a read-only start on PostgreSQL", () => {
   });
 });
 
-describe.skipIf(!postgresUrl)("an empty PostgreSQL database", () => {
+describe.runIf(runBackends.includes("postgres"))("an empty PostgreSQL database", () => {
   it("stays empty under an operator command", async () => {
     const { target, dispose } = await freshDatabase("postgres");
     using temp = tempDir();
@@ -267,7 +267,7 @@ describe("before a migration of SQLite", () => {
   });
 });
 
-describe.skipIf(!backends.includes("postgres"))("before a migration of PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("before a migration of PostgreSQL", () => {
   it("no backup is made, and the log says that the operator's own counts", async () => {
     await using old = await openSchemaFixture("postgres", older);
     const { app, logs } = await start(old);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { throttleKey, type Throttle } from "../../src/domain/limits/throttles.ts";
 import { unlockUser } from "../../src/domain/workspaces/operators.ts";
 import { networkOwner } from "../../src/fairness/owners.ts";
-import { postgresUrl } from "../../harness/databases/backends.ts";
+import { runBackends } from "../../harness/databases/backends.ts";
 import { startLocalInstance } from "../../harness/instances/local-instance.ts";
 import { account } from "../../harness/instances/people.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
@@ -12,7 +12,7 @@ import { tempDir } from "../../harness/processes/cli.ts";
 
 const ONE: Throttle = { name: "login", limit: 1, windowMs: 3_600_000 };
 
-describe.skipIf(!postgresUrl)("an unlocked account on PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("an unlocked account on PostgreSQL", () => {
   it("is unlocked in every process, and other accounts are not", async () => {
     await using instance = await testInstance("postgres", { flags: { throttle: "on" } });
     using temp = tempDir();

@@ -1,12 +1,12 @@
 // The tenant's keys on the embed plane, page by page.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`pages of the embed plane on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

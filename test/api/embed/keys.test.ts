@@ -1,7 +1,7 @@
 // The embed plane: a tenant's own keys only, within what the token grants, and only for registered origins.
 import { describe, expect, it } from "vitest";
 import { endpoints } from "../../../src/api/index.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { ALL_SCOPES, embed, ORIGIN } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance, testInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
@@ -11,7 +11,7 @@ const EXPOSED = "request-id, retry-after, ratelimit, ratelimit-policy";
 const corsOf = ({ headers }: Reply): string[] =>
   [...headers.keys()].filter((name) => name.startsWith("access-control"));
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the embed plane on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,10 +1,10 @@
 // The balances that a tenant's browser may read.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`quotas in the portal on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

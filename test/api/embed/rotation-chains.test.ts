@@ -1,13 +1,13 @@
 // Rotating a successor, on the two planes of customers and by the vendor: how many keys of a lineage work.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const WEEK = { overlap_hours: 168 };
 type Rotated = { id: string; key: string; policy_version?: number };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a chain of rotations on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,9 +1,9 @@
 // The address that a key's list of networks is judged by on the holder plane, behind proxies.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a key that is confined to networks, behind a trusted proxy on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { trust_proxy: "127.0.0.0/8" } });
 

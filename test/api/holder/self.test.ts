@@ -1,7 +1,7 @@
 // The holder of an API key: what the key shows of itself, and that its holder can stop it and, where allowed, rotate
 // it.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   sharedInstance,
@@ -16,7 +16,7 @@ import { mistyped } from "../../../harness/mistyped.ts";
 
 type AuditRow = { action: string; actor_type: string; actor_id: string; target_id: string; payload: Json };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the holder of a key on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { EMBED_TYP } from "../../../src/domain/embed/tokens.ts";
 import { PUBLISH_MS, rotateSigningKey } from "../../../src/domain/embed/signing-keys.ts";
 import { SYSTEM } from "../../../src/domain/core/actor.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   ALL_SCOPES,
   claimsOf,
@@ -27,7 +27,7 @@ import {
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`POST /v1/embed_tokens on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

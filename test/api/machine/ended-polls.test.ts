@@ -1,11 +1,11 @@
 // A long poll is refused as soon as its secret key ends, and shows nothing that happens after.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { memberOf, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Reply, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { turns } from "../../../harness/waiting.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a long poll that outlives its credential on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

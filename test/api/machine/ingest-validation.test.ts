@@ -1,10 +1,10 @@
 // Validation of telemetry batches: every invalid field is named, foreign ids are rejected.
 import { beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { ingestFixture } from "../../../harness/instances/ingest.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`ingest validation on ${backend}`, () => {
     const { now, event, batch, send, left, usage } = ingestFixture(backend);
     let instance: TestInstance;

@@ -1,10 +1,10 @@
 // Telemetry ingest: the order of checks, what is counted and charged, and the figures read back.
 import { beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`ingest on ${backend}`, () => {
     const { now, event, batch, send, left, usage, seconds } = ingestFixture(backend);
     let instance: TestInstance;

@@ -1,7 +1,7 @@
 // Reports of requests from outside a key's networks, and the figures read back: bounded, kept 30 days, never a reason
 // to refuse.
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import {
   expectRefusal,
@@ -24,7 +24,7 @@ const refused = (network: unknown, more: object = {}) => ({
 });
 const noted = (network: unknown, more: object = {}) => ({ would_deny: "ip_not_allowed", network, ...more });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`networks of a key on ${backend}`, () => {
     const { now, event, batch, send, usage } = ingestFixture(backend);
     let instance: TestInstance;

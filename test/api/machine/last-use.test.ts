@@ -1,6 +1,6 @@
 // Where a key was last used from: what nodes report of it, who sees it, and when it is deleted.
 import { beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { DAY, ingestFixture, iso } from "../../../harness/instances/ingest.ts";
 import {
   expectRefusal,
@@ -13,7 +13,7 @@ import { lastUsesOf } from "../../../src/store/queries/last-uses.ts";
 
 const PUBLIC = "203.0.113.0/24";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`last use on ${backend}`, () => {
     const { now, event, batch, send } = ingestFixture(backend);
     let instance: TestInstance;

@@ -1,11 +1,11 @@
 // A paged snapshot: the next page is prefetched for a client that receives one, and for no other.
 import { describe, expect, it, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const KEYS = 5;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a snapshot in pages on ${backend}`, () => {
     it("prefetches the next page for a client that received one, and for no other", async () => {
       await using instance = await testInstance(backend);

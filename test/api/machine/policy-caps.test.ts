@@ -1,7 +1,7 @@
 // What a node gets depends on what it announces to enforce. A node that announces nothing, as every library of an
 // earlier release, never gets a key that it could admit wrongly.
 import { beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Entry } from "../../../harness/instances/policy-feed.ts";
 import {
   expectRefusal,
@@ -13,7 +13,7 @@ import { until } from "../../../harness/waiting.ts";
 
 const ALL = "&caps=cidr,disabled,formats";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`capabilities on ${backend}`, () => {
     const { now, snapshot, delta, version, ids } = policyFeed(backend);
     let instance: TestInstance;

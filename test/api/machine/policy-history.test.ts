@@ -3,14 +3,14 @@ import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { request } from "node:http";
 import { beforeEach, describe, expect, it } from "vitest";
 import { reapDeltaLog } from "../../../src/domain/policy/retention.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the history of the policy feed on ${backend}`, () => {
     const { now, snapshot, delta, version, ids, revoke, nodes } = policyFeed(backend);
     let instance: TestInstance;

@@ -2,14 +2,14 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed, type Body } from "../../../harness/instances/policy-feed.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
 import { recordPresence } from "../../../src/domain/nodes/presence.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`waiting on the policy feed on ${backend}`, () => {
     const { now, snapshot, delta, version, revoke, nodes } = policyFeed(backend);
     let instance: TestInstance;

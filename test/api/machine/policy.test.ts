@@ -2,7 +2,7 @@
 import { hash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { PolicyDelta, PolicySnapshot } from "../../../src/api/machine/policy-schemas.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { policyFeed } from "../../../harness/instances/policy-feed.ts";
 import { expectRefusal, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
@@ -10,7 +10,7 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 const FOREIGN = "01890a5d-ac96-774b-bcce-b302099a8057";
 const RULE = { id: "minute", limit: 5, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the policy feed on ${backend}`, () => {
     const { now, snapshot, delta, version, ids, revoke } = policyFeed(backend);
     let instance: TestInstance;

@@ -4,11 +4,11 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import type { QuotaBank } from "../../../src/domain/quotas/bank.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a check of quotas on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

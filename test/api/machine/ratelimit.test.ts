@@ -1,7 +1,7 @@
 // Rate-limit checks and leases over HTTP, on both stores. The limiter's arithmetic has its own suites.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { flushCounters } from "../../../src/domain/limits/ratelimit.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   testInstance,
@@ -216,7 +216,7 @@ describe("ratelimit when Redis goes away", () => {
   });
 });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`counters over a restart on ${backend}`, () => {
     it("keeps only windows of a minute or more over a clean stop", async () => {
       await using instance = await testInstance(backend);

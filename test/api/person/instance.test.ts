@@ -1,11 +1,11 @@
 // What a signed-in person learns about the server.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 import { VERSION } from "../../../src/platform/version.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`GET /v1/instance on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { region: "eu-1" } });
 

@@ -1,6 +1,6 @@
 // The throttles of the person plane, on a clock that only the test moves.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   freshEmail,
@@ -23,7 +23,7 @@ const at = (network: number): Record<string, string> => ({
   "x-forwarded-for": `10.${network >> 8}.${network & 255}.7`,
 });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`throttles on ${backend}`, () => {
     /** For what is counted in memory, or decided alike on both. */
     const onOne = backend === "sqlite";

@@ -1,13 +1,13 @@
 // Sensitive actions of people are logged with actor, network and request id, and send no mail: an attacker could use
 // such mail to flood an inbox.
 import { beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { receivedMail, logIn, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type Reply } from "../../../harness/instances/test-instance.ts";
 
 const NOTICES = ["owner role offered", "owner role granted", "secret key minted by a person", "session ended"];
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`notices on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let t: Team;

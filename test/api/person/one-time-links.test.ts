@@ -1,7 +1,7 @@
 // Verification and reset links: each works once, for a limited time, for its purpose.
 import { describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -18,7 +18,7 @@ const NEW = "a password that others do not have";
 const VERIFY = "POST /v1/auth/email_verifications/consume";
 const RESET = "POST /v1/auth/password_resets/consume";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`one-time links on ${backend}`, () => {
     const instance = sharedInstance(backend);
     const chainLength = async (): Promise<number> => (await auditRows(instance)).length;

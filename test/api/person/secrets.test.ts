@@ -1,14 +1,14 @@
 // Nothing a person could be impersonated with is in the database files, their WAL or the log. The mail folder is the
 // mailbox and alone may hold a link.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { account, freshEmail, lastMail, logIn, team } from "../../../harness/instances/people.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { everythingStored } from "../../../harness/instances/stored-text.ts";
 
 const PLANTED = "planted-password-that-must-not-stay";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`secrets of people on ${backend}`, () => {
     it("are stored as hashes only", async () => {
       await using instance = await testInstance(backend, { flags: { mail_url: "smtp://127.0.0.1:1" } });

@@ -1,6 +1,6 @@
 // Sessions: logging in and out, expiry, the list, and the active workspace.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -17,7 +17,7 @@ import { expectRefusal, headerNames, sharedInstance } from "../../../harness/ins
 import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 import { mistyped } from "../../../harness/mistyped.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`sessions on ${backend}`, () => {
     const instance = sharedInstance(backend);
     const chainLength = async (): Promise<number> => (await auditRows(instance)).length;

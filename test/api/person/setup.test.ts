@@ -1,6 +1,6 @@
 // Claiming an instance that has no owner: once, with a link that only its operator could have read.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -38,7 +38,7 @@ const isOpen = async (instance: TestInstance): Promise<boolean> =>
   (await instance.call(null, "GET /v1/setup")).body.open;
 const people = async (instance: TestInstance): Promise<number> => (await instance.sql("select id from users")).length;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`setup on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

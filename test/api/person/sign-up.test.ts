@@ -1,6 +1,6 @@
 // Who may sign up, how many workspaces a person may own, and what an unverified account may do.
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   deploymentActions,
@@ -14,7 +14,7 @@ import {
 } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`sign-up by invitation on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { sign_up: "invite", unverified_login: "refuse" } });
     let key = "";

@@ -1,6 +1,6 @@
 // Accounts: sign-up, name and password.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   account,
   auditRows,
@@ -17,7 +17,7 @@ import { expectRefusal, headerNames, sharedInstance } from "../../../harness/ins
 
 const NEW = "another fine password";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`accounts on ${backend}`, () => {
     const instance = sharedInstance(backend);
     const chainLength = async (): Promise<number> => (await auditRows(instance)).length;

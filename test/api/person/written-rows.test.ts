@@ -1,7 +1,7 @@
 // What a person writes outside of workspaces is bounded: the deployment's audit log is kept forever, and anyone who may
 // sign up is a person.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { deploymentActions, person } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -10,7 +10,7 @@ import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const MIB = 1024 * 1024;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`what a person writes on ${backend}`, () => {
     it("is 30 renames an hour, whatever others do", async () => {
       const clock = testClock(20_000 * DAY_MS);

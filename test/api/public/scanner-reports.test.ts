@@ -5,7 +5,7 @@ import { parseReports } from "../../../src/domain/leaks/leaks.ts";
 import { formatInviteToken } from "../../../src/kernel/credentials.ts";
 import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, person, receivedMail, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { report, scannerFixture, scannerKeysFile, WHERE } from "../../../harness/instances/scanner.ts";
@@ -13,7 +13,7 @@ import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`scanner reports on ${backend}`, () => {
     const { now, labels } = scannerFixture(backend);
     let instance: TestInstance;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
 import { formatApiKey, formatCredential, PREFIXES, type CredentialKind } from "../../../src/kernel/credentials.ts";
 import { parseReports } from "../../../src/domain/leaks/leaks.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { auditRows, freshEmail, receivedMail, memberOf, person, team } from "../../../harness/instances/people.ts";
 import { expectRefusal, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { report, ROUTE, scannerFixture, WHERE } from "../../../harness/instances/scanner.ts";
@@ -15,7 +15,7 @@ const sha = (text: string): string => createHash("sha256").update(text).digest("
 const LEAK_MAIL = "Action required: a key was leaked";
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the scanner webhook on ${backend}`, () => {
     const { now, labels } = scannerFixture(backend);
     let instance: TestInstance;

@@ -2,7 +2,7 @@
 import { describe, expect, it, vi } from "vitest";
 import type { BackupState } from "../../../src/domain/health/state.ts";
 import { VERSION } from "../../../src/platform/version.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
@@ -12,7 +12,7 @@ const SCHEDULED = { flags: { backup_every: "24h", restore_test_every: "7d" } } a
 const FINE = { api: "ok", database: "ok", redis: "disabled", worker: "ok", backup: "unknown" };
 const NEVER = { lastRunAt: null, pass: null, backupId: null };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`/status on ${backend}`, () => {
     const instance = sharedInstance(backend, SCHEDULED);
     const ask = async () => {

@@ -1,12 +1,12 @@
 // Lists of networks that keys may be used from: what is stored, which nodes get such keys, and what is recorded.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 const CAPABLE = "&caps=cidr";
 const LIST = ["203.0.113.0/24", "2001:db8::/32"];
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a list of networks on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

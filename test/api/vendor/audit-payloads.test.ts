@@ -1,9 +1,9 @@
 // Payloads of the audit log that a test key may not read: those that count keys of the live environment.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testInstance, type Json } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a test key on ${backend}`, () => {
     it("reads that a tenant or project was suspended, resumed or deleted, but not how many keys that met", async () => {
       await using instance = await testInstance(backend);

@@ -1,7 +1,7 @@
 // Filters of a long audit log: a rare row is found through an index, and what no index decides is filtered from a
 // bounded number of rows.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/audit/walk.ts";
@@ -11,7 +11,7 @@ type Page = { data: { seq: number; action: string; target_id: string }[]; next_c
 type As = "sk_owner" | "sk_test";
 const MANY = EXAMINED_MAX + 50;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a long audit log on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

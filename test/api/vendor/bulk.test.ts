@@ -1,6 +1,6 @@
 // One action on many keys: what matches, what each call changes, and what a repeated or interrupted run does.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
@@ -11,7 +11,7 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 type AuditRow = { action: string; target_id: string; payload: Json };
 type Listed = { id: string; successor_id: string; key: string };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a bulk action on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

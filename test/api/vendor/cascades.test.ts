@@ -2,14 +2,14 @@
 // follow in pieces.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { fail } from "../../../src/kernel/errors.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { revokeKey } from "../../../src/domain/keys/keys.ts";
 import { runCascades } from "../../../src/domain/workspaces/cascades.ts";
 
 const KEYS = 1_200;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`deletions of many keys on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

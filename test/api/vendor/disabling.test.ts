@@ -1,9 +1,9 @@
 // Disabling and enabling a key: what nodes get, what is refused meanwhile, and what is recorded.
 import { beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a disabled key on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

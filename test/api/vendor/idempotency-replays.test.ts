@@ -1,12 +1,12 @@
 // Idempotency-Key on our own POSTs: a retried mint returns the first key, never a second one.
 import { describe, expect, it } from "vitest";
-import { apiBackends, backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { person } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`Idempotency-Key on ${backend}`, () => {
     const instance = sharedInstance(backend, { clock: testClock(Date.UTC(2026, 9, 20, 12)) }); // within a month
 
@@ -183,7 +183,7 @@ for (const backend of apiBackends) {
   });
 }
 
-describe.runIf(backends.includes("postgres"))("Idempotency-Key in two processes", () => {
+describe.runIf(runBackends.includes("postgres"))("Idempotency-Key in two processes", () => {
   it("makes one key and one workspace, whichever process concurrent retries reach", async () => {
     await using one = await testInstance("postgres");
     await using two = await testInstance("postgres", { beside: one });

@@ -1,6 +1,6 @@
 // Invitations send mail to strangers: how many, to whom, and what an inviter can write in them.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   freshEmail,
@@ -21,7 +21,7 @@ import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const PER_DAY = 12;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`invitation mail on ${backend}`, () => {
     let instance: TestInstance;
     beforeAll(async () => {

@@ -1,6 +1,6 @@
 // Invitations: who may accept, with which token, and only once.
 import { beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   deploymentActions,
@@ -19,7 +19,7 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const ACCEPT = "POST /v1/auth/invites/accept";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`invitations on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let t: Team;

@@ -1,12 +1,12 @@
 // The end of an API key over HTTP: rotation, revocation, quarantine, and deletion of its tenant.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the lifecycle of keys on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

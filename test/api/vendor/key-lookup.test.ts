@@ -1,10 +1,10 @@
 // A pasted key leaves nothing behind, also when the request has an Idempotency-Key, and a text that is no API key has
 // a code.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`looking up a key on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

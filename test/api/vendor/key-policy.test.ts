@@ -1,11 +1,11 @@
 // A project's policy for the life of its keys: at creation, on a change, at rotation, and for keys that exist already.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the key policy of a project on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,13 +1,13 @@
 // A project's own key prefix: who may claim it, what is minted with it, and what nodes learn of it.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 import { until } from "../../../harness/waiting.ts";
 
 const FORMATS = "&caps=formats";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a key prefix on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

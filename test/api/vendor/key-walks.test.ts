@@ -1,6 +1,6 @@
 // How keys are walked: bounded, by environment, with deletions in progress, and from positions that a client forged.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { plansOf } from "../../../harness/databases/plans.ts";
 import { sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
@@ -11,7 +11,7 @@ import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts"
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`walking keys on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,7 +1,7 @@
 // API keys over HTTP, on every database.
 import { describe, expect, it } from "vitest";
 import { parseCredential } from "../../../src/kernel/credentials.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { KEY_FIELDS } from "../../../harness/instances/fields.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
@@ -10,7 +10,7 @@ import { HOUR_MS } from "../../../src/kernel/durations.ts";
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const limit = { id: "per-minute", limit: 10, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`keys on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

@@ -1,6 +1,6 @@
 // What a removed or demoted owner leaves behind: listed, and ended on demand in the same transaction.
 import { describe, expect, it, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   freshEmail,
@@ -15,7 +15,7 @@ import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 import { fillKeyCreators } from "../../../src/domain/keys/creators.ts";
 import { JobTransaction } from "../../../src/store/engine/transaction.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`left behind on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,13 +1,13 @@
 // Members: roles, the last owner, removal that takes effect at once; and workspaces made by people.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { auditRows, memberOf, person, team, type Team } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
 
 const NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`members on ${backend}`, () => {
     const instance = sharedInstance(backend);
     const since = async (t: Team): Promise<number> => (await auditRows(instance, t.id)).length;

@@ -1,13 +1,13 @@
 // What the fleet shows of a node's health: the library that it runs, and whether it decided requests degraded lately.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const SDK = "@keyrack/sdk/1.2.3";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the health of nodes on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let serial = 0;

@@ -1,6 +1,6 @@
 // The fleet: which nodes hold policy, how far behind they are, and which have acknowledged a change.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import {
@@ -16,7 +16,7 @@ import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const names = (body: { data: { node_id: string }[] }): string[] => body.data.map(({ node_id }) => node_id);
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`nodes on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,6 +1,6 @@
 // What a plan allows when a key is made, changed or rotated: how many, how long, with which scopes; on every plane.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { embed } from "../../../harness/instances/embed.ts";
 import { plansOf } from "../../../harness/databases/plans.ts";
 import { activeKeysOf } from "../../../src/store/queries/keys.ts";
@@ -10,7 +10,7 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`keys of tenants on a plan on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,12 +1,12 @@
 // Plans: their records, and what they give the keys of their tenants on nodes.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { createKeyrack } from "../../../src/sdk/index.ts";
 
 const rule = (id: string, limit = 5): Json => ({ id, limit, window_ms: 60_000, algorithm: "sliding", scope: "key" });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`plans on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -1,11 +1,11 @@
 // Grants that are delivered again, and how many of them a balance has.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance } from "../../../harness/instances/test-instance.ts";
 
 const quotas = [{ id: "calls", amount: 10, refill: "none" }];
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`grants of a quota on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

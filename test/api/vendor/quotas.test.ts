@@ -1,6 +1,6 @@
 // Quotas of keys, tenants and plans: their definitions, balances and grants, and which nodes get a metered key.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
 type Made = Json & { id: string };
@@ -8,7 +8,7 @@ type Made = Json & { id: string };
 const quota = (fields: Json = {}): Json => ({ id: "calls", amount: 10, refill: "monthly", ...fields });
 const complete = (fields: Json = {}): Json => ({ ...quota(), day: 1, time_zone: "UTC", overage: "deny", ...fields });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`quotas on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

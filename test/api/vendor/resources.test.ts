@@ -1,13 +1,13 @@
 // Workspaces, projects, tenants, secret keys and environments over HTTP, on every database.
 import { beforeEach, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const limit = { id: "r", limit: 5, window_ms: 1000, algorithm: "fixed", scope: "tenant" };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`resources on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let w: Workspace;

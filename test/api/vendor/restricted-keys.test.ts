@@ -4,7 +4,7 @@ import { endpoints } from "../../../src/api/index.ts";
 import { PERMISSIONS, type Permission } from "../../../src/domain/core/actor.ts";
 import { access } from "../../../src/http/access.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   sharedInstance,
@@ -50,7 +50,7 @@ it("a refusal for want of a permission is logged once a minute, with the key and
   ]);
 });
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a restricted secret key on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

@@ -1,6 +1,6 @@
 // The search index: what is found, in which order, and that it survives whatever happens to the index.
 import { describe, expect, it, vi } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { SECOND_MS } from "../../../src/kernel/durations.ts";
@@ -11,7 +11,7 @@ import { saveProgress } from "../../../src/store/queries/search-terms.ts";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the search index on ${backend}`, () => {
     const instance = sharedInstance(backend, { leads: false }); // searches and tests do the work of its job
 

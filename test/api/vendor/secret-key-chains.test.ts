@@ -1,6 +1,6 @@
 // A restricted secret key that rotates itself does not multiply, and one call ends what rotations made of a key.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { auditRows } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
@@ -8,7 +8,7 @@ import { actsAfterEnd } from "../../../harness/models/ended-credentials.ts";
 const WEEK = { overlap_hours: 168 };
 type Minted = { id: string; key: string };
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a chain of secret keys on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { denials } from "../../../src/sdk/denials.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -12,7 +12,7 @@ const START = Date.UTC(2026, 9, 24, 22, 10);
 type Answer = RouteOutput<"GET /v1/usage/series">;
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`groups of usage series on ${backend}`, () => {
     const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
     let workspace: Workspace;

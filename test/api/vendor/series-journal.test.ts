@@ -4,13 +4,13 @@ import { describe, expect, it, vi } from "vitest";
 import { SeriesBatch } from "../../../src/domain/series/batch.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import type { JournalData } from "../../../src/domain/series/journal.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import type { Store } from "../../../src/store/store.ts";
 
 const EVENT = { env: "live", tenant_id: "t", method: "GET", route: "/", status: 200, duration_ms: 1 } as const;
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`the journal of usage series on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { RouteOutput } from "../../../src/client.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { reapSeries } from "../../../src/domain/series/retention.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   sharedInstance,
@@ -20,7 +20,7 @@ const [MINUTE, HOUR, DAY] = [60_000, 3_600_000, 86_400_000];
 type Answer = RouteOutput<"GET /v1/usage/series">;
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`usage series on ${backend}`, () => {
     const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
     let w: Workspace;

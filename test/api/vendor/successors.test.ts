@@ -1,11 +1,11 @@
 // Lists of keys name the working key that replaces each.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import type { Reply } from "../../../harness/processes/send.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`successors in lists on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

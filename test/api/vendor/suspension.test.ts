@@ -1,6 +1,6 @@
 // Suspending a tenant and resuming it: what nodes get, in every project and environment, and what is recorded.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   sharedInstance,
@@ -13,7 +13,7 @@ import { createKeyrack } from "../../../src/sdk/index.ts";
 
 const CAPABLE = "&caps=disabled";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`a suspended tenant on ${backend}`, () => {
     const instance = sharedInstance(backend, { flags: { snapshot_max_keys: "2000" } });
 

@@ -1,9 +1,9 @@
 // Finding tenants: by words, by ids, and in pages.
 import { beforeAll, describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`finding tenants on ${backend}`, () => {
     const instance = sharedInstance(backend);
     let workspace: Workspace;

@@ -1,11 +1,11 @@
 // The overview's figure of leaked keys: those that still need a successor.
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { scannerFixture } from "../../../harness/instances/scanner.ts";
 import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`leaked keys in the overview on ${backend}`, () => {
     const { now: instance, labels } = scannerFixture(backend);
 

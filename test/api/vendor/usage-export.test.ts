@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
@@ -13,7 +13,7 @@ const [HOUR, DAY] = [3_600_000, 86_400_000];
 const iso = (ms: number): string => new Date(ms).toISOString();
 const MONTH = "from=2026-10-01T00:00:00Z&to=2026-11-01T00:00:00Z";
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`usage export on ${backend}`, () => {
     const instance = sharedInstance(backend, { clock: testClock(START), leads: false });
     let workspace: Workspace;

@@ -1,5 +1,5 @@
 // Setup links that do not work, and leaving before the first keys are stored. One that works is in
-// ../main-flows.test.ts.
+// ../first-minutes.test.ts.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { guest } from "../../../harness/browser/pages.ts";

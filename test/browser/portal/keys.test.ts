@@ -1,4 +1,4 @@
-// Managing keys in the portal; the life of one is in ../main-flows.test.ts.
+// Managing keys in the portal; the life of one is in life-of-a-key.test.ts.
 import { describe, expect, it } from "vitest";
 import { hasBrowser, visit } from "../../../harness/browser/browser.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";

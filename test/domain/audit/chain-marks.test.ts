@@ -1,7 +1,7 @@
 // Verification of long chains from a signed mark: what it reads, what it says, and what makes it read everything again.
 import { describe, expect, it, vi } from "vitest";
 import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -11,7 +11,7 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`long audit chains on ${backend}`, () => {
     const open = async () => {
       const fixture = await testServices(backend, { flags: { audit_verify_rows: "5" } });

@@ -8,11 +8,11 @@ import { mutate } from "../../../src/domain/core/mutate.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { GENESIS_HASH, NIL_WORKSPACE } from "../../../src/kernel/audit/chain.ts";
 import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { sharedServices, testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`chain verification on ${backend}`, () => {
     const shared = sharedServices(backend); // each test has a workspace, and so a chain, of its own
 

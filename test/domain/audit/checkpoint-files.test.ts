@@ -5,14 +5,14 @@ import { describe, expect, it } from "vitest";
 import { createCheckpoint, latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import type { Services } from "../../../src/domain/core/context.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices, testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 function fileOf(services: Services, workspace_id: string): string {
   return join(services.settings.data_dir, "checkpoints", `${workspace_id}.txt`);
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`copies of checkpoints on ${backend}`, () => {
     const shared = sharedServices(backend);
 

@@ -2,11 +2,11 @@
 import { describe, expect, it } from "vitest";
 import { runCheckpoints } from "../../../src/domain/audit/checkpoints.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the checkpoint job on ${backend}`, () => {
     it("signs every chain with new rows, and no other", async () => {
       await using fixture = await testServices(backend);

@@ -14,7 +14,7 @@ import { NIL_WORKSPACE } from "../../../src/kernel/audit/chain.ts";
 import { MerkleTree } from "../../../src/kernel/crypto/merkle.ts";
 import { openNote, parseCheckpoint, parseVkey } from "../../../src/kernel/crypto/signed-note.ts";
 import { verifyEd25519 } from "../../../src/platform/crypto.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, sharedServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 
@@ -47,7 +47,7 @@ async function truncate(fixture: TestServices, workspace_id: string, seq: number
   await fixture.sql("update audit_heads set seq = $1, hash = $2 where workspace_id = $3", values);
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a checkpoint on ${backend}`, () => {
     const shared = sharedServices(backend);
 

@@ -7,11 +7,11 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { auditPreimage, type AuditRow } from "../../../src/kernel/audit/chain.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
 import { auditedWorkspace } from "../../../harness/instances/audit-workspace.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { dropAppendOnly } from "../../../harness/databases/raw-sql.ts";
 import { sharedServices, testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a chain that was tampered with on ${backend}`, () => {
     const shared = sharedServices(backend);
     beforeAll(() => dropAppendOnly(shared().target));

@@ -10,7 +10,7 @@ import { signUp } from "../../../src/domain/auth/users.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 import { createWorkspace } from "../../../src/domain/workspaces/workspaces.ts";
 import { formatCredential, type CredentialKind } from "../../../src/kernel/credentials.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { sha256Hex } from "../../../src/platform/crypto.ts";
 import { HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
@@ -22,7 +22,7 @@ const resolve = async (services: Services, bearer: string) => resolveBearer(serv
 const mint = (kind: CredentialKind, env: "live" | "test" | null): string =>
   formatCredential(kind, env, randomBytes(24));
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a bearer on ${backend}`, () => {
     const fixture = sharedServices(backend);
     const failureOf = (bearer: string): Promise<unknown> =>

@@ -5,7 +5,7 @@ import { Ledger } from "../../../src/fairness/ledger.ts";
 import { passwordProblem } from "../../../src/domain/auth/password-policy.ts";
 import { readText } from "../../../src/platform/packaged-files.ts";
 import { account, logIn } from "../../../harness/instances/people.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 
 const CHEAP = { memoryCost: 64, timeCost: 2, parallelism: 1 };
@@ -88,7 +88,7 @@ describe("hashing", () => {
   });
 });
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   it(`a login rehashes a password that was hashed with other parameters, on ${backend}`, async () => {
     await using instance = await testInstance(backend);
     const email = await account(instance);

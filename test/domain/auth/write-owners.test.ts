@@ -1,6 +1,6 @@
 // What a caller causes to be written waits in the caller's own queue, also when no credential was checked.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 import { resolveBearer } from "../../../src/domain/auth/credentials.ts";
 import { requestVerification } from "../../../src/domain/auth/email-verifications.ts";
@@ -12,7 +12,7 @@ import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 const NETWORK = "192.0.2.0/24";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`writes without a workspace on ${backend}`, () => {
     it("are charged to the network, and to the person once there is one", async () => {
       await using fixture = await testServices(backend);

@@ -5,7 +5,7 @@ import { connectPostgres } from "../../../src/store/postgres/client.ts";
 import { APPLICATION_NAME, toVersions } from "../../../src/store/postgres/connected-versions.ts";
 import type { DatabaseTarget } from "../../../src/store/target.ts";
 import { VERSION } from "../../../src/platform/version.ts";
-import { backends, postgresUrl } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const gateOf = () => new VersionGate({ made_up: "0.1.0", unreleased: "999.0.0", first: "0.0.0" });
@@ -44,7 +44,7 @@ describe("connected versions", () => {
     expect(toVersions(rows)).toEqual(["0.1", "0.9.1", "0.10.0"]);
   });
 
-  for (const backend of backends) {
+  for (const backend of runBackends) {
     it(`include this process on ${backend}`, async () => {
       await using fixture = await testServices(backend);
       expect(await fixture.services.store.connectedVersions()).toEqual([VERSION]);
@@ -60,7 +60,7 @@ describe("the version gate on SQLite", () => {
   });
 });
 
-describe.skipIf(!postgresUrl)("the version gate on PostgreSQL", () => {
+describe.runIf(runBackends.includes("postgres"))("the version gate on PostgreSQL", () => {
   it("refuses a feature while a process of an earlier release is connected, and opens when it is gone", async () => {
     await using fixture = await testServices("postgres");
     const { services, target } = fixture;

@@ -13,7 +13,7 @@ import {
   rotateSigningKey,
 } from "../../../src/domain/embed/signing-keys.ts";
 import { thumbprint } from "../../../src/domain/vault/signing-keys.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 
 const NIL = "00000000-0000-0000-0000-000000000000";
@@ -30,7 +30,7 @@ const rotations = (fixture: TestServices) =>
     `select actor_type, target_type, payload from audit_log where workspace_id = '${NIL}' and action = 'signing_key.rotated'`,
   );
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`embed signing keys on ${backend}`, () => {
     it("do not exist before the first start", async () => {
       await using fixture = await testServices(backend);
@@ -132,7 +132,7 @@ for (const backend of backends) {
   });
 }
 
-describe.runIf(backends.includes("postgres"))("two processes on one database", () => {
+describe.runIf(runBackends.includes("postgres"))("two processes on one database", () => {
   it("start together with the same two keys", async () => {
     await using one = await testServices("postgres");
     await using two = await one.another();

@@ -1,6 +1,6 @@
 // How many idempotency records an environment of a workspace may have, and what is counted, on every store.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../../../harness/databases/redis.ts";
 import { rawSql } from "../../../harness/databases/raw-sql.ts";
 import { openSchemaFixture } from "../../../harness/databases/schema-fixture.ts";
@@ -37,7 +37,7 @@ async function counted(sql: Sql, workspace_id: string) {
   return { cells: await read(CELLS), records: await read(RECORDS) };
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`counts of idempotency records on ${backend}`, () => {
     const shared = sharedServices(backend);
     const open = async () => {

@@ -1,6 +1,6 @@
 // Claims and clocks: leases and expiry follow the database's clock where processes share one, also when it went back.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { deleteKeys, findRedis, hasRedis, ownPrefix } from "../../../harness/databases/redis.ts";
 import { openTestServices, testClock, vendorOf, type TestServices } from "../../../harness/instances/services.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
@@ -43,7 +43,7 @@ function redisClaims(now: () => number): () => Promise<RedisClaims> {
 }
 
 // Where processes share a database, its clock counts, which nothing here can set.
-describe.runIf(backends.includes("sqlite"))("a wall clock that is set forward on sqlite", () => {
+describe.runIf(runBackends.includes("sqlite"))("a wall clock that is set forward on sqlite", () => {
   const shared = sharedServices("sqlite");
 
   it("ends no lease of a claim and no window of a limit", async () => {
@@ -73,9 +73,9 @@ describe.runIf(backends.includes("sqlite"))("a wall clock that is set forward on
   });
 });
 
-for (const store of hasRedis() ? [...backends, "redis" as const] : backends) {
+for (const store of hasRedis() ? [...runBackends, "redis" as const] : runBackends) {
   describe(`a claim from before the clock went back on ${store}`, () => {
-    const shared = sharedServices(store === "redis" ? backends[0]! : store);
+    const shared = sharedServices(store === "redis" ? runBackends[0]! : store);
     const onRedis = redisClaims(() => time);
     let time: number;
     const claimed = async (name: string) => {
@@ -111,7 +111,7 @@ for (const store of hasRedis() ? [...backends, "redis" as const] : backends) {
   });
 }
 
-describe.runIf(backends.includes("postgres"))("claims of processes whose clocks differ", () => {
+describe.runIf(runBackends.includes("postgres"))("claims of processes whose clocks differ", () => {
   const shared = sharedServices("postgres");
   let behind: Services;
   let ahead: Services;

@@ -8,7 +8,7 @@ import type { Reader } from "../../../src/store/engine/tx.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { ingest } from "../../../src/domain/ingest/ingest.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 
 const W = "01890a5d-ac96-774b-bcce-b302099a8057";
@@ -91,7 +91,7 @@ describe("known ids", () => {
     expect(["a1", "late"].every((id) => known.tenants.has(id))).toBe(true);
   });
 
-  it.each(backends)("suffice for a batch that the cache forgets meanwhile, on %s", async (backend) => {
+  it.each(runBackends)("suffice for a batch that the cache forgets meanwhile, on %s", async (backend) => {
     await using fixture = await testServices(backend);
     const ctx = await vendorOf(fixture.services);
     const project = await createProject(ctx, { name: "Api", slug: "api" });

@@ -1,13 +1,13 @@
 // No idle key is revoked before owners were notified of it, also when nodes did not report or the job did not run for
 // a while.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { lastMail } from "../../../harness/instances/people.ts";
 import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`an idle key on ${backend}`, () => {
     let instance: TestInstance;
     beforeAll(async () => {

@@ -1,13 +1,13 @@
 // Key policies and the two environments of a project: test keys neither hide live ones from a digest nor raise the number
 // of live keys that are revoked as idle within a day, and both together stay within the project's.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { auditRows, lastMail } from "../../../harness/instances/people.ts";
 import { testInstance, type TestInstance, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`key policies and environments on ${backend}`, () => {
     let instance: TestInstance;
     beforeAll(async () => {

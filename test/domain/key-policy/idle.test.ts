@@ -1,7 +1,7 @@
 // Revoking idle keys: only what is certainly idle, only if nodes report, and only a few a day. And the report about
 // it.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   expectRefusal,
   testInstance,
@@ -17,7 +17,7 @@ import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 const IDLE_DAYS = 7;
 const REQUEST = { method: "GET", path: "/", route: null, status: 200, duration_ms: 1, degraded: false };
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`idle keys on ${backend}`, () => {
     let instance: TestInstance;
     beforeAll(async () => {

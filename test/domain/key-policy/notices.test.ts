@@ -1,13 +1,13 @@
 // The digest of keys that are about to end: to whom, once for each threshold, at most once a day.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { lastMail, memberOf, team } from "../../../harness/instances/people.ts";
 import { testInstance, type Json, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { forgetNotices, sendDigest } from "../../../src/domain/key-policy/notices.ts";
 import { applyKeyPolicies } from "../../../src/domain/key-policy/job.ts";
 import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`notices of ending keys on ${backend}`, () => {
     let instance: TestInstance;
     beforeAll(async () => {

@@ -1,6 +1,6 @@
 // Keys with many long scopes: statements and transactions over them are bounded by bytes, not by a number of keys alone.
 import { beforeEach, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import type { Ctx } from "../../../src/domain/core/context.ts";
@@ -63,7 +63,7 @@ function measuring(ctx: Ctx<SecretKeyActor>): { ctx: Ctx<SecretKeyActor>; work: 
   return { ctx: { ...ctx, services: { ...ctx.services, store: own } }, work };
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`wide keys on ${backend}`, () => {
     const fixture = sharedServices(backend);
     let measuredCtx: Ctx<SecretKeyActor>;

@@ -1,6 +1,6 @@
 // Saving rate-limit counters: at shutdown for a limited time, and by account again after a restart.
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { checkLimits, flushAllCounters, flushCounters, loadCounters } from "../../../src/domain/limits/ratelimit.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
@@ -14,7 +14,7 @@ const ruleOf = (id: string, window_ms: number): RateLimit => ({
 });
 const [day, minute] = [ruleOf("day", 86_400_000), ruleOf("minute", 60_000)];
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`saved counters on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {

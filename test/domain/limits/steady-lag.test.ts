@@ -1,12 +1,12 @@
 // The lag of steady time behind a wall clock that was set forward: a later process of the deployment begins with it.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { createClock } from "../../../src/domain/core/clock.ts";
 import { loadSteadyLag, saveSteadyLag } from "../../../src/domain/limits/steady-lag.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the lag of steady time on ${backend}`, () => {
     const fixture = sharedServices(backend);
 

@@ -1,6 +1,6 @@
 // What each environment of a workspace may write in a day: at its share it is refused, and no other is.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
 import { WrittenBytes } from "../../../src/domain/limits/written-bytes.ts";
@@ -21,7 +21,7 @@ const completion = (lock_token: string) => ({
 });
 const ledgerOf = () => unboundedLedger();
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`bytes written in a day on ${backend}`, () => {
     it("are bounded for each environment, except for what ends a credential, until midnight", async () => {
       const clock = testClock(20_000 * DAY_MS + 1_000);
@@ -88,7 +88,7 @@ for (const backend of backends) {
   });
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`an environment at its share on ${backend}`, () => {
     it("ends things as often as it likes and stores no response of that", async () => {
       await using instance = await testInstance(backend, { flags: { throttle: "on", writes_mb_per_day: "8" } });

@@ -1,6 +1,6 @@
 // Daily limits of mail, where several processes on one PostgreSQL count at the same moment.
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { until } from "../../../harness/waiting.ts";
 import { requestReset } from "../../../src/domain/auth/password-resets.ts";
@@ -17,7 +17,7 @@ const EMAIL = "ada@example.com";
 const PER_DAY = 10;
 const INVITES_TO_ONE_ADDRESS = 3;
 
-describe.runIf(backends.includes("postgres"))("mail that two processes count at once", () => {
+describe.runIf(runBackends.includes("postgres"))("mail that two processes count at once", () => {
   let fixture: TestServices;
   let other: TestServices;
   beforeAll(async () => {

@@ -1,13 +1,13 @@
 // Daily quotas of mail to an address.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { countRequestedMail } from "../../../src/domain/mail/daily-limits.ts";
 
 const PER_DAY = 10;
 
-describe.each(backends)("mail that a person requests, on %s", (backend) => {
+describe.each(runBackends)("mail that a person requests, on %s", (backend) => {
   let fixture: TestServices;
   beforeAll(async () => {
     fixture = await testServices(backend, { flags: { throttle: "on" } });

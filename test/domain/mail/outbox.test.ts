@@ -1,6 +1,6 @@
 // The order in which the outbox sends: accounts take turns, so that a backlog of one does not delay another's mail.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 import { record } from "../../../src/domain/core/record.ts";
 import { deliverDue, queueMail } from "../../../src/domain/mail/outbox.ts";
@@ -10,7 +10,7 @@ const ACCOUNTS = 7;
 const AT_ONCE = 5;
 const message = { kind: "workspace_invite", subject: "s", text: "t" } as const;
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the outbox on ${backend}`, () => {
     it.each([
       ["an account", { account_id: "z" }],

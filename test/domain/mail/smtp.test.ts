@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { SMTPServer } from "smtp-server";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { deliverDue, listMail, mailState, retryMail, showMail } from "../../../src/domain/mail/outbox.ts";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { account, freshEmail, PASSWORD } from "../../../harness/instances/people.ts";
 import { testInstance, type TestInstance } from "../../../harness/instances/test-instance.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
@@ -53,7 +53,7 @@ class MailServer {
   }
 }
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`mail over SMTP on ${backend}`, () => {
     let server: MailServer;
     let r: TestInstance;

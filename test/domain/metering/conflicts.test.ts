@@ -5,7 +5,7 @@ import { pushUsage } from "../../../src/domain/metering/push.ts";
 import { MeterState } from "../../../src/domain/metering/state.ts";
 import { retryMeter, showMeter } from "../../../src/domain/metering/status.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { meterReceiver, type MeterEvent } from "../../../harness/meter-receiver.ts";
 import { testInstance } from "../../../harness/instances/test-instance.ts";
 import { testClock } from "../../../harness/instances/test-services.ts";
@@ -16,7 +16,7 @@ const NOON = Date.UTC(2026, 9, 20, 12);
 const DELAYS = [30_000, 60_000, 120_000];
 
 /** An instance with an hour of one unit for each of these tenants, which is due. */
-async function setup(backend: (typeof backends)[number], tenants: string[]) {
+async function setup(backend: (typeof runBackends)[number], tenants: string[]) {
   const receiver = await meterReceiver();
   const clock = testClock(NOON);
   const flags = { meter_url: receiver.url, public_url: "https://keys.example.com" };
@@ -58,7 +58,7 @@ async function setup(backend: (typeof backends)[number], tenants: string[]) {
   };
 }
 
-describe.each(backends)("a conflict of the push on %s", (backend) => {
+describe.each(runBackends)("a conflict of the push on %s", (backend) => {
   it("that does not pass settles the event after three retries, with a warning, and delays no other event", async () => {
     await using s = await setup(backend, ["known", "other"]);
     const isKnown = ({ subject }: MeterEvent): boolean => subject === "known";
@@ -104,7 +104,7 @@ describe.each(backends)("a conflict of the push on %s", (backend) => {
   });
 });
 
-describe.each(backends)("a refused part of an hour on %s", (backend) => {
+describe.each(runBackends)("a refused part of an hour on %s", (backend) => {
   it("keeps no further part of the hour from being sent, and is the one that is shown and sent again", async () => {
     await using s = await setup(backend, ["unknown"]);
     s.receiver.answer = () => ({ status: 422 });

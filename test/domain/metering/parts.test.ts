@@ -2,11 +2,11 @@
 import { describe, expect, it, vi } from "vitest";
 import { PartMaker } from "../../../src/domain/metering/parts.ts";
 import { changedHourAfter } from "../../../src/store/queries/metering.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`parts of the push on ${backend}`, () => {
     const instance = sharedInstance(backend);
 

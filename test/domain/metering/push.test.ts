@@ -8,7 +8,7 @@ import { collectMetrics } from "../../../src/domain/health/metrics.ts";
 import { showStatus } from "../../../src/domain/health/status.ts";
 import { foldJournal } from "../../../src/domain/series/fold.ts";
 import { reapSeries } from "../../../src/domain/series/retention.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { meterReceiver, type MeterEvent, type MeterReceiver } from "../../../harness/meter-receiver.ts";
 import {
   testInstance,
@@ -24,7 +24,7 @@ const [SECOND, MINUTE, HOUR, DAY] = [1_000, 60_000, 3_600_000, 86_400_000];
 const PUBLIC_URL = "https://keys.example.com";
 const iso = (ms: number): string => new Date(ms).toISOString();
 
-for (const back of backends) {
+for (const back of runBackends) {
   describe(`the push of usage on ${back}`, () => {
     let receiver: MeterReceiver;
     let r: TestInstance;

@@ -1,7 +1,7 @@
 // Receipts about a node that polls several processes, as behind a load balancer: what it reported to one process is unknown
 // to another.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -35,7 +35,7 @@ async function twoProcesses(fixture: TestServices, other: TestServices) {
 const COMPLETE = { complete: true, acked_nodes: 1, total_nodes: 1 };
 const BEHIND = { complete: false, acked_nodes: 0, total_nodes: 1 };
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a node that polls two processes on ${backend}`, () => {
     it("does not count as current after it has gone back to what the first process knows", async () => {
       await using fixture = await testServices(backend);

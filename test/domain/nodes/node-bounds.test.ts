@@ -1,7 +1,7 @@
 // The bound on nodes: forged nodes evict none that is live, and no receipt claims to know nodes that it does not
 // know.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
@@ -15,7 +15,7 @@ import type { Services } from "../../../src/domain/core/context.ts";
 const MAX = 100;
 const AT_LEAST_ONE = expect.any(Number);
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`nodes of a project on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {

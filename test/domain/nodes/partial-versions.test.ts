@@ -1,6 +1,6 @@
 // A node that got a cut delta holds its version only in part: it may lack a change of a key that has changed again.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject, ONCE } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
@@ -13,7 +13,7 @@ import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 
 const CAPS = "cidr,disabled,formats,quotas";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a node with a cut delta on ${backend}`, () => {
     /** A node that is at the end of a cut delta, which lacks the first of two changes of one key. */
     async function newWorld(fixture: Awaited<ReturnType<typeof testServices>>) {

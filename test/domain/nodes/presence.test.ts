@@ -1,7 +1,7 @@
 // After an absence of the service, nodes that had no chance to report count until they could have come back: in
 // receipts, in the list of nodes and in the metrics, and none of them is removed.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { collectMetrics } from "../../../src/domain/health/metrics.ts";
@@ -10,7 +10,7 @@ import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { recordPresence } from "../../../src/domain/nodes/presence.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`after an absence of the service on ${backend}`, () => {
     const LIVE_MS = 120_000;
     /** A process that was there for 10 s steps until it, or its database, went away. */

@@ -1,7 +1,7 @@
 // Receipts: how many calls wait for nodes, which acknowledgements wake them, and that none forgets a node that this
 // process has seen.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject as newProject, ONCE, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { turns, until } from "../../../harness/waiting.ts";
@@ -26,7 +26,7 @@ const patient = (services: Services): Services => ({
 });
 const MAX = 100;
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a receipt on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {

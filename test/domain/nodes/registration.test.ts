@@ -1,7 +1,7 @@
 // A node gets its first policy once receipts of every process count it, also where the write of its row stalls or fails.
 // A node that holds a policy always gets the newest one.
 import { describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { ONCE } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { DEADLINE_MS, until } from "../../../harness/waiting.ts";
@@ -70,7 +70,7 @@ async function twoProcesses(fixture: TestServices, other: TestServices) {
   return { change, version, snapshot, poll, receipt, stall, contentOf, nodes, store };
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`a node of another process on ${backend}`, () => {
     const first = {
       "its first snapshot": ({ snapshot }: Awaited<ReturnType<typeof twoProcesses>>) => snapshot("new"),

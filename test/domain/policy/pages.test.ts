@@ -83,7 +83,7 @@ async function readPages(read: Reader, workspace_id: string, caps: number, tenan
   ];
   const pages: string[] = [];
   for (const filter of filters) {
-    for (const limit of [1, 7, 1_000]) {
+    for (const limit of [7, 1_000]) {
       const params: ChunkParams = { ...base, ...filter, after: "", limit, expiredBefore: 1_000 };
       for (let after = ""; ; ) {
         const { entries, n, last_id, first_expiry } = await snapshotChunk(read, { ...params, after });

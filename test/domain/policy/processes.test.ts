@@ -1,37 +1,21 @@
 // Polls in one process, changes in another, on one PostgreSQL: no poll sees an older version than one that was
-// acknowledged before it came, with notifications and without them.
+// acknowledged before it came. Lost connections are in lost-connections.test.ts.
 import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
-import { tcpProxy } from "../../../harness/databases/commit-proxy.ts";
+import { changingProject } from "../../../harness/instances/policy-feed.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { ROUNDS } from "../../../harness/rounds.ts";
-import { createProject } from "../../../src/domain/workspaces/projects.ts";
-import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { deleteNodes, nodesByKeys } from "../../../src/store/queries/nodes.ts";
 import { record } from "../../../src/domain/core/record.ts";
-import { createKey } from "../../../src/domain/keys/keys.ts";
 import { policySnapshot } from "../../../src/domain/policy/policy.ts";
-import { NEVER_DISCONNECTS } from "../../../src/domain/core/subscription.ts";
-import { cellOwner } from "../../../src/fairness/owners.ts";
-import { HOUR_MS } from "../../../src/kernel/durations.ts";
 
 const NODE = { node_id: "n", env_scope: "live", caps: 0, full_power: false, sdk: null } as const;
-
-/** A project of the first process, a key of which is created by each call of `change`. */
-async function project({ services }: TestServices) {
-  const ctx = await vendorOf(services);
-  const { id: project_id } = await createProject(ctx, { name: "p", slug: "p" });
-  const { id: tenant_id } = await createTenant(ctx, { external_id: "t" });
-  const change = async (): Promise<void> => void (await createKey(ctx, { project_id, tenant_id, env: "live" }));
-  const { workspace_id } = ctx.actor;
-  return { project_id, workspace_id, owner: cellOwner(workspace_id, "live"), change };
-}
 
 describe.runIf(backends.includes("postgres"))("polls of another process", () => {
   it("see every change that was acknowledged before they came", async () => {
     await using fixture = await testServices("postgres");
     await using other = await fixture.another();
-    const p = await project(fixture);
+    const p = await changingProject(fixture);
     const { feed } = other.services;
     let version = 1;
     for (let i = 0; i < ROUNDS; i++) {
@@ -43,45 +27,6 @@ describe.runIf(backends.includes("postgres"))("polls of another process", () => 
     }
     expect(feed.headReads).toBeLessThan(ROUNDS * 5); // a crowd of 20 shares its reads
   });
-
-  it("are woken by a change although the listening connection is dead, which is then replaced", async () => {
-    await using fixture = await testServices("postgres");
-    if (fixture.target.kind !== "postgres") throw new Error("this is about PostgreSQL");
-    const { hostname, port } = new URL(fixture.target.url);
-    await using proxy = await tcpProxy(hostname, Number(port || 5432));
-    await using other = await fixture.another({ ...fixture.target, url: proxy.url(fixture.target.url) });
-    const p = await project(fixture);
-    const { feed, store } = other.services;
-    const resync = new Promise((resolve) => store.onNotice("resync", resolve));
-    const subscription = feed.subscribe(p.owner, { project_id: p.project_id, version: 1 }, HOUR_MS, NEVER_DISCONNECTS)!;
-    proxy.swallowListeners();
-    await p.change();
-    expect(await subscription.changed()).toMatchObject({ version: 2 });
-    expect(feed.noticesMissed).toBe(1);
-    await resync;
-    const changes = new Promise((resolve) => store.onPolicyChange(resolve));
-    await p.change();
-    expect(await changes).toEqual([{ project_id: p.project_id, version: 3 }]);
-    subscription.close();
-    feed.stop();
-  });
-});
-
-describe.runIf(backends.includes("postgres"))("a poll whose connection to the database is dead but open", () => {
-  it("is answered once the listening connection is found dead", async () => {
-    await using fixture = await testServices("postgres");
-    if (fixture.target.kind !== "postgres") throw new Error("this is about PostgreSQL");
-    const { hostname, port } = new URL(fixture.target.url);
-    await using proxy = await tcpProxy(hostname, Number(port || 5432));
-    await using other = await fixture.another({ ...fixture.target, url: proxy.url(fixture.target.url) });
-    const p = await project(fixture);
-    const { feed } = other.services;
-    expect(await feed.head(p.workspace_id, p.project_id)).toMatchObject({ version: 1 });
-    proxy.swallowAll();
-    await p.change();
-    const polls = Array.from({ length: 20 }, async () => feed.head(p.workspace_id, p.project_id));
-    expect((await Promise.all(polls)).map(({ version }) => version)).toEqual(polls.map(() => 2));
-  });
 });
 
 describe.runIf(backends.includes("postgres"))("a report that was written late", () => {
@@ -89,7 +34,7 @@ describe.runIf(backends.includes("postgres"))("a report that was written late", 
   async function paused() {
     const fixture = await testServices("postgres");
     const other = await fixture.another();
-    const p = await project(fixture);
+    const p = await changingProject(fixture);
     const head = await fixture.services.feed.head(p.workspace_id, p.project_id);
     const [a, b] = [fixture.services, other.services];
     a.nodes.acknowledge(head, NODE, 0);
@@ -140,7 +85,7 @@ describe.runIf(backends.includes("postgres"))("a report that was written late", 
 
 describe.runIf(backends.includes("postgres"))("a node that leaves and starts again at another process", () => {
   async function world(fixture: TestServices, other: TestServices) {
-    const p = await project(fixture);
+    const p = await changingProject(fixture);
     const head = await fixture.services.feed.head(p.workspace_id, p.project_id);
     const [a, b] = [fixture.services, other.services];
     const key = { project_id: p.project_id, node_id: NODE.node_id, env_scope: NODE.env_scope };

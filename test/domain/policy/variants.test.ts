@@ -1,7 +1,7 @@
 // What a node gets never depends on what the server believed a moment ago: a key that is restricted while a page is
 // being built is not in the page of a node that cannot enforce the restriction.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { NEW_CALLER } from "../../../harness/models/feed.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { disableKey } from "../../../src/domain/keys/disabling.ts";
@@ -17,7 +17,7 @@ import { createTenant, editTenant } from "../../../src/domain/workspaces/tenants
 
 const ALL = "cidr,disabled,formats";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`pages on ${backend}`, () => {
     it("have the prefix of every key in them, although the head is older than the prefix", async () => {
       await using fixture = await testServices(backend);

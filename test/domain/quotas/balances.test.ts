@@ -1,14 +1,14 @@
 // Balances, and what is left in the response to a check, are right at once after a grant, a period or a grant's end:
 // also while this process holds units of them.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { createGrant } from "../../../src/domain/quotas/grants.ts";
 import type { QuotaInput } from "../../../src/kernel/quotas/quota.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`balances on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {

@@ -1,6 +1,6 @@
 // Quotas and grants that change while units of them are held: what was taken before does not outlive the change.
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
@@ -8,7 +8,7 @@ import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 
 const none = quotaOf({ amount: 0, refill: "none" });
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`changes of quotas on ${backend}`, () => {
     let fixture: TestServices;
     beforeAll(async () => {

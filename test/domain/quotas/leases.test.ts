@@ -2,7 +2,7 @@
 // return.
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { hasRedis, startRedis, type OwnRedis } from "../../../harness/databases/redis.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
@@ -12,7 +12,7 @@ import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 const rule: RateLimit = { id: "burst", limit: 50, window_ms: 60_000, algorithm: "fixed", scope: "key" };
 const quota = quotaOf({ amount: 100, refill: "none" });
 
-for (const backend of hasRedis() ? backends : []) {
+for (const backend of hasRedis() ? runBackends : []) {
   describe(`leases of quotas on ${backend} with Redis`, () => {
     let redis: OwnRedis;
     let [here, there]: TestServices[] = [];

@@ -1,7 +1,7 @@
 // Keys that rotation made share a balance, but each has its own quotas: what is spent is common, the amount and whether
 // it denies are those of the key that asks.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { editKey } from "../../../src/domain/keys/edits.ts";
@@ -14,7 +14,7 @@ const small = quotaOf({ amount: 10 });
 const large = quotaOf({ amount: 1_000 });
 const report = quotaOf({ amount: 10, overage: "report" });
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`keys of one rotation with different quotas on ${backend}`, () => {
     const shared = sharedServices(backend);
 

@@ -1,6 +1,6 @@
 // What nodes owe: units that they admitted without asking are charged, even beyond zero, and once for each id.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { sharedServices, testServices } from "../../../harness/instances/test-services.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
@@ -8,7 +8,7 @@ import { createGrant } from "../../../src/domain/quotas/grants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`quotas on ${backend}`, () => {
     const shared = sharedServices(backend);
     const world = MeteredWorld.creatorIn(shared);

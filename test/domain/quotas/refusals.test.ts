@@ -1,7 +1,7 @@
 // What a quota's refusal says, and what processes know of each other's units.
 import { describe, expect, it, vi } from "vitest";
 import { openRaw } from "../../../harness/databases/raw-sql.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { sliding } from "../../../harness/ratelimit/counters.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
@@ -9,7 +9,7 @@ import { until } from "../../../harness/waiting.ts";
 import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`a refusal by a quota on ${backend}`, () => {
     it("names the quota, however long the rate limits take to answer", async () => {
       await using fixture = await testServices(backend);
@@ -30,7 +30,7 @@ for (const backend of backends)
     });
   });
 
-describe.runIf(backends.includes("postgres"))("two processes that share a quota", () => {
+describe.runIf(runBackends.includes("postgres"))("two processes that share a quota", () => {
   /** The first process holds 99 of 6,400 units, and has published that. */
   async function world(fixture: TestServices, other: TestServices) {
     const metered = await MeteredWorld.create(fixture.services, { key: [quotaOf({ amount: 6_400 })] });

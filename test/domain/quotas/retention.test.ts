@@ -1,6 +1,6 @@
 // Retention of quotas: grants and balances are deleted long after their end, and nothing that still counts is.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { createGrant, listGrants, voidGrant } from "../../../src/domain/quotas/grants.ts";
@@ -9,7 +9,7 @@ import { DAY_MS } from "../../../src/kernel/durations.ts";
 
 const none = quotaOf({ amount: 0, refill: "none" });
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`retention of quotas on ${backend}`, () => {
     let fixture: TestServices;
     let start: number;

@@ -1,7 +1,7 @@
 // Units that wait to go back to a database without room for the write: an owner with many of them costs no other its
 // own.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
@@ -10,7 +10,7 @@ import { Ledger } from "../../../src/fairness/ledger.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import type { Store } from "../../../src/store/store.ts";
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`units that wait to go back on ${backend}`, () => {
     it("are not lost to another owner that has more of them waiting", async () => {
       await using fixture = await testServices(backend);

@@ -1,13 +1,13 @@
 // A balance that nothing uses any more costs neither memory nor writes, and unused units of a lease come back.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { QuotaLeases } from "../../../src/domain/quotas/leases.ts";
 import { Ledger } from "../../../src/fairness/ledger.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`a balance on ${backend}`, () => {
     it("that nothing uses is given back and dropped, and written no more", async () => {
       await using fixture = await testServices(backend);

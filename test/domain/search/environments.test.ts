@@ -1,7 +1,7 @@
 // The search index by environment: however many keys of one it lacks, searches of the other neither wait nor pay, and
 // a search without an environment waits for both.
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { newPolicyProject } from "../../../harness/instances/policy-feed.ts";
 import { keyActor, testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
@@ -19,7 +19,7 @@ const PAGE_KEYS = 50;
 /** How long a search waits for the index. */
 const WAIT_MS = 2 * SECOND_MS;
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the search index of an environment on ${backend}`, () => {
     async function newWorld(fixture: TestServices) {
       const ctx = await vendorOf(fixture.services);

@@ -1,6 +1,6 @@
 // The index of last uses, when two processes take turns in receiving a key's telemetry.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { telemetryBatch, telemetryEvent } from "../../../harness/telemetry.ts";
 import { ingest } from "../../../src/domain/ingest/ingest.ts";
@@ -9,7 +9,7 @@ import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`the index of last uses on ${backend}`, () => {
     it("has one row of a key, whichever process indexed its last use", async () => {
       await using one = await testServices(backend);

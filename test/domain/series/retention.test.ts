@@ -1,6 +1,6 @@
 // Retention of usage series: what has expired goes, whatever else its group holds, with few statements for many groups.
 import { describe, expect, it, vi } from "vitest";
-import { backends, type Backend } from "../../../harness/databases/backends.ts";
+import { runBackends, type Backend } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { reapSeries } from "../../../src/domain/series/retention.ts";
@@ -79,7 +79,7 @@ function watchWrites({ services: { store } }: TestServices, failFrom = Infinity)
 
 const MOST_WRITES: Record<Backend, number> = { sqlite: GROUPS, postgres: GROUPS / 10 };
 
-for (const backend of backends)
+for (const backend of runBackends)
   describe(`retention of usage series on ${backend}`, () => {
     it("deletes what has expired and the groups that are empty then, with far fewer statements than groups", async () => {
       await using fixture = await testServices(backend);

@@ -1,7 +1,7 @@
 // The bound on the networks of a key and day: the same decisions as a model that knows every stored network, from few
 // rows.
 import { describe, expect, it } from "vitest";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedServices, vendorOf } from "../../../harness/instances/test-services.ts";
 import { seeded, type Random } from "../../../harness/random.ts";
 import { record } from "../../../src/domain/core/record.ts";
@@ -56,7 +56,7 @@ function batchOf(random: Random, workspace_id: string, keys: readonly string[]):
   return [...rows.values()];
 }
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`networks of keys on ${backend}`, () => {
     const fixture = sharedServices(backend);
     const save = (rows: readonly KeyNetworkRow[]) => record(fixture().services, (tx) => saveNetworks(tx, rows));

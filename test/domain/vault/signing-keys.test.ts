@@ -4,10 +4,10 @@ import { ensureCheckpointKey, loadCheckpointSigner, openSigner } from "../../../
 import { createVault } from "../../../src/domain/vault/vault.ts";
 import { verifyEd25519 } from "../../../src/platform/crypto.ts";
 import { signingKeyById } from "../../../src/store/queries/signing-keys.ts";
-import { backends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices } from "../../../harness/instances/test-services.ts";
 
-for (const backend of backends) {
+for (const backend of runBackends) {
   describe(`the checkpoint key on ${backend}`, () => {
     it("is created once, however many processes start together", async () => {
       await using fixture = await testServices(backend);

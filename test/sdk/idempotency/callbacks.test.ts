@@ -101,7 +101,8 @@ function onFastifyServer(keyrack: Keyrack, handler: RouteHandlerMethod): Request
 }
 
 describe("a handler whose work continues after it returned", () => {
-  it.each(Object.keys(forms))("keeps its claim when its client disconnects: %s", async (name) => {
+  // At the same time, because each waits for heartbeats.
+  it.concurrent.each(Object.keys(forms))("keeps its claim when its client disconnects: %s", async (name) => {
     await using s = await startIdempotentServer();
     s.instance.plane.idempotency.lockMs = 900;
     const responds: ((body: string) => void)[] = [];

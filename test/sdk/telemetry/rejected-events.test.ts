@@ -2,7 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { apiBackends } from "../../../harness/databases/backends.ts";
+import { runBackends } from "../../../harness/databases/backends.ts";
 import { sharedInstance } from "../../../harness/instances/test-instance.ts";
 import { startTestKeyrack, type LogLine, type TestKeyrack } from "../../../harness/sdk/test-keyrack.ts";
 import { patientPorts } from "../../../harness/sdk/ports.ts";
@@ -24,7 +24,7 @@ function contextOf(keyrack: Keyrack, key: string): Context {
   return verdict.context;
 }
 
-for (const backend of apiBackends) {
+for (const backend of runBackends) {
   describe(`events of keys that a real server with ${backend} does not know`, () => {
     const instance = sharedInstance(backend);
 

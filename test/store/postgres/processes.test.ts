@@ -1,4 +1,5 @@
-// Several processes on one PostgreSQL database: chains, policy versions, notifications, locks and retries.
+// Several processes on one PostgreSQL database: chains, policy versions, notifications, locks and retries. What waits for a timeout is in
+// timeouts.test.ts.
 import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { insertOneTenant, tenantIds, terminateBackend } from "../../../harness/databases/jobs.ts";
@@ -139,22 +140,6 @@ describe.runIf(backends.includes("postgres"))("several processes on one PostgreS
     expect(await tenantIds(fixture)).toEqual(["busy0", "busy1", "busy2", "busy3", "busy4", "paused"]);
     for (const { actor } of [paused, busy])
       expect(await verifyChain(fixture.services, actor.workspace_id)).toMatchObject({ verified: true });
-  });
-
-  it("refuse a write whose lock another process does not release", async () => {
-    await using fixture = await testServices("postgres");
-    if (fixture.target.kind !== "postgres") throw new Error("not PostgreSQL");
-    const { services } = fixture;
-    const other = await connectPostgres(fixture.target.url);
-    await other.query("begin");
-    await other.query("select pg_advisory_xact_lock(hashtextextended('held', 0))");
-    const write = (...locks: string[]) => record(services, async () => locks.join(), { locks });
-    const held = write("free", "held");
-    held.catch(() => {}); // awaited below
-    expect(await Promise.all([write("free"), write()])).toEqual(["free", ""]);
-    await expect(held).rejects.toMatchObject({ failure: "unavailable" });
-    await other.end();
-    expect(await write("free", "held")).toBe("free,held");
   });
 
   for (const code of ["40001", "40P01", "55P03"]) {

@@ -61,9 +61,10 @@ for (const backend of backends) {
     it("are all rolled back when one fails", async () => {
       const { target, dispose } = await freshDatabase(backend);
       const broken: Migration = { ...later, sql: "create table later (id text); create nonsense;" };
-      await expect(migrateWith(target, (known) => [...known, broken])).rejects.toThrow(/syntax/);
+      const first = (known: readonly Migration[]): readonly Migration[] => known.slice(0, 3); // each takes as long as a test
+      await expect(migrateWith(target, (known) => [...first(known), broken])).rejects.toThrow(/syntax/);
       expect(await tables(target)).toEqual([]);
-      expect((await migrateWith(target, (known) => known)).length).toBeGreaterThan(0);
+      expect(await migrateWith(target, first)).toHaveLength(3);
       await dispose();
     });
 

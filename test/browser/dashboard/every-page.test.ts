@@ -1,9 +1,9 @@
 // The demonstration: its content, and every page of the dashboard with it, in a light, a dark or a phone-sized window.
 import { describe, expect, it } from "vitest";
-import { hasBrowser, sharedBrowser } from "../../harness/browser/browser.ts";
-import { useDemo } from "../../harness/browser/demo.ts";
-import { expectAccessible, guest, setLook, type Look } from "../../harness/browser/pages.ts";
-import { DEMO_DAYS } from "../../src/server/demo/demo.ts";
+import { hasBrowser, sharedBrowser } from "../../../harness/browser/browser.ts";
+import { useDemo } from "../../../harness/browser/demo.ts";
+import { expectAccessible, guest, setLook, type Look } from "../../../harness/browser/pages.ts";
+import { DEMO_DAYS } from "../../../src/server/demo/demo.ts";
 
 const WINDOW = { width: 1280, height: 720 };
 const LOOKS: Look[] = [
