@@ -212,8 +212,8 @@ export const COSTS: readonly Cost[] = [
     edits: [
       edit(
         "src/fairness/turns.ts",
-        "const began = this.#now();\n    this.#noteActive",
-        "return work();\n    this.#noteActive",
+        "const began = this.#now();\n    this.#countTurn",
+        "return work();\n    this.#countTurn",
       ),
     ],
   },

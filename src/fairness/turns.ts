@@ -28,8 +28,11 @@ const BUDGETS_MIN = 1_024;
 const ACTIVE_MS = 10_000;
 
 type Work = () => void;
-/** Large bodies have a budget of their own: other requests of their owner do not wait for its debt. */
-type Kind = "request" | "body";
+/**
+ * Large bodies have a budget of their own: other requests of their owner do not wait for its debt. An unchecked request
+ * uses the turns of its network and may turn out to have a valid credential: `noteActive` then counts whose it was.
+ */
+type Kind = "request" | "unchecked" | "body";
 type TimeBudget = {
   readonly owner: Owner;
   /** Time it may still use without waiting; negative after work that took longer, which costs it later rounds. */
@@ -62,18 +65,22 @@ export class Turns {
   /** Runs the work now or in a later round. Work of one owner and kind runs in order. It must not throw. */
   run(owner: Owner, work: Work, kind: Kind = "request"): void {
     const began = this.#now();
-    this.#noteActive(owner, began);
+    this.#countTurn();
+    if (kind !== "unchecked") this.noteActive(owner, began);
     const budget = this.#budgets.get(nameOf(owner, kind)) ?? this.#open(owner, kind, began);
     this.#refill(budget, began);
     if (this.#running || budget.leftMs <= 0 || budget.waiting.length > 0) return this.#wait(budget, work);
     this.#execute(budget, work, began);
   }
 
-  #noteActive({ id }: Owner, now: number): void {
-    if (id !== this.#lastOwner) {
-      if (this.#lastOwner !== "") this.#sharedUntil = now + ACTIVE_MS;
-      this.#lastOwner = id;
-    }
+  /** Counts the owner as active from now on. */
+  noteActive({ id }: Owner, now = this.#now()): void {
+    if (id === this.#lastOwner) return;
+    if (this.#lastOwner !== "") this.#sharedUntil = now + ACTIVE_MS;
+    this.#lastOwner = id;
+  }
+
+  #countTurn(): void {
     if (this.#turnEnds) return;
     this.#turnEnds = true;
     setImmediate(() => {

@@ -51,7 +51,7 @@ export async function serve(
     await once(socket, "connect");
     return { socket, text: () => text };
   };
-  return { server, ledger, client, parsed };
+  return { server, ledger, turns, client, parsed };
 }
 
 export const requests = (count: number, key: string, from = 0, more = `authorization: Bearer ${key}\r\n`): string =>

@@ -248,4 +248,44 @@ describe("pipelined requests", () => {
     );
     expect(Math.max(...later)).toBeLessThanOrEqual(4 * BURST);
   });
+
+  it("of one owner have longer turns although it opens connections, until another sends any request", async () => {
+    const next: Listener = async (req, res) => {
+      await new Promise((resolve) => setImmediate(resolve)); // as if a database knew the credential
+      const { authorization } = req.headers;
+      if (authorization?.endsWith("lone")) attribute(req.socket, { kind: "user", user_id: authorization });
+      res.end(`${req.url}\n`);
+    };
+    const { client, turns } = await serve(next, { now: () => 0 });
+    const send = async (text: string): Promise<void> => {
+      const { socket, text: received } = await client();
+      socket.write(text);
+      await until(() => answers(received()).length === 1);
+    };
+    for (let i = 0; i < 3; i++) await send(requests(1, "lone"));
+    expect(turns.sliceMs).toBe(4);
+    await send(requests(1, "stranger"));
+    await until(() => turns.sliceMs === 0.25);
+  });
+
+  it("without a valid credential count their network, also if the client leaves at once", async () => {
+    const held: ServerResponse[] = [];
+    const next: Listener = (req, res) => {
+      if (req.headers.authorization === "Bearer known") res.end();
+      else held.push(res);
+    };
+    for (const text of [requests(2, "stranger"), requests(2, "nobody", 0, "")]) {
+      const { client, turns } = await serve(next, { now: () => 0 });
+      const known = await client();
+      known.socket.write(requests(1, "known"));
+      await until(() => known.text().includes("200"));
+      expect(turns.sliceMs).toBe(4);
+      const other = await client();
+      const before = held.length;
+      other.socket.write(text);
+      await until(() => held.length > before);
+      other.socket.destroy();
+      await until(() => turns.sliceMs === 0.25);
+    }
+  });
 });

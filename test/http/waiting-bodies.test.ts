@@ -43,6 +43,7 @@ describe("bodies of requests that wait for a turn", () => {
     const turns = {
       run: (_owner: Owner, work: () => void) => (isOpen ? work() : waiting.push(work)),
       mustWait: () => false,
+      noteActive: () => {},
     } as unknown as Turns;
     const next: Listener = (req, res) => {
       attribute(req.socket, { kind: "user", user_id: String(req.headers.authorization) });

@@ -121,10 +121,14 @@ class ConnectionQueue {
     this.#authorization = authorization; // this request's string, so that the previous one can be collected
     if (authorization === undefined && isProbe(req) && this.#arrivedAlone() && this.#shared.probes.admits())
       return this.#start(req, res);
-    this.#lastOwner = this.#ownerFor(req);
+    const owner = this.#ownerFor(req);
+    this.#lastOwner = owner;
     this.#hasTurn = false;
-    this.#options.turns.run(this.#lastOwner, () => this.#start(req, res));
-    if (!this.#hasTurn) this.#waitForTurn(req, res, this.#lastOwner);
+    // It may turn out that its credential, which no connection carried before, is valid.
+    const isUnchecked = owner.kind === "network" && authorization !== undefined;
+    if (isUnchecked) res.once("close", () => this.#options.turns.noteActive(this.owner ?? owner));
+    this.#options.turns.run(owner, () => this.#start(req, res), isUnchecked ? "unchecked" : "request");
+    if (!this.#hasTurn) this.#waitForTurn(req, res, owner);
   }
 
   /** A request without a large body costs little compared with its connection. */
