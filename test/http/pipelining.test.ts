@@ -221,15 +221,16 @@ describe("pipelined requests", () => {
     await until(() => order.length === 4);
   });
 
-  it("on many connections of one owner are read a few connections at a time", async () => {
+  it("on many connections of one owner are read a few connections at a time, and few of them are parsed", async () => {
     const [CONNECTIONS, BURST, BURSTS] = [16, 40, 5];
-    let now = 0;
+    let [now, answered, most] = [0, 0, 0];
     const next: Listener = (req, res) => {
       attribute(req.socket, { kind: "user", user_id: String(req.headers.authorization) });
       now += 0.05;
+      if (++answered > CONNECTIONS * BURST) most = Math.max(most, ledger.used);
       res.end(`${req.url}\n`);
     };
-    const { client, parsed } = await serve(next, { now: () => now });
+    const { client, ledger, parsed } = await serve(next, { now: () => now });
     const quiet = await client();
     quiet.socket.write(requests(1, "quiet"));
     await until(() => answers(quiet.text()).length === 1);
@@ -247,6 +248,8 @@ describe("pipelined requests", () => {
       parsed.findIndex((_, i) => parsed.slice(0, i).reduce((a, b) => a + b, 0) > CONNECTIONS * BURST),
     );
     expect(Math.max(...later)).toBeLessThanOrEqual(4 * BURST);
+    expect(most).toBeLessThan(4 * BURST);
+    expect(ledger.used).toBe(0);
   });
 
   it("of one owner have longer turns although it opens connections, until another sends any request", async () => {

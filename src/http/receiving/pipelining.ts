@@ -6,6 +6,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
+import { FairQueue } from "../../fairness/fair-queue.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
@@ -23,6 +24,11 @@ const PIPELINED_MAX = 100;
 const PROBES_AT_ONCE = 8;
 /** Time charged to the owner for reading a connection: about 25 requests are parsed in it. */
 const READ_MS = 0.5;
+/**
+ * While this number of an owner's requests wait, no further connection of it is read that has to wait for a turn: each
+ * young collection copies all requests that were parsed. bench: neighbours/check
+ */
+const UNREAD_FROM = 64;
 /** Bytes of a body that count as one more request. */
 const BODY_UNIT = 4 * 1024;
 /** Maximum of a body that is read before it is needed. */
@@ -44,6 +50,7 @@ export type PipeliningOptions = {
 };
 
 type Waiting = {
+  readonly owner: Owner;
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly queue: ConnectionQueue;
@@ -52,7 +59,12 @@ type Waiting = {
 };
 
 /** What all connections have in common. */
-type Shared = { waiting: FairSet<Waiting>; probes: PerTurn };
+type Shared = {
+  waiting: FairSet<Waiting>;
+  /** Connections that are read once fewer requests of their owner wait. */
+  unread: FairQueue<ConnectionQueue>;
+  probes: PerTurn;
+};
 
 const QUEUE = Symbol("queue");
 type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
@@ -61,10 +73,10 @@ type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 export function withPipelining(options: PipeliningOptions, next: Listener): Listener {
   const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
   const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
-  const probes = new PerTurn(PROBES_AT_ONCE);
+  const shared = { waiting, unread: new FairQueue<ConnectionQueue>(), probes: new PerTurn(PROBES_AT_ONCE) };
   return (req, res) => {
     const socket = req.socket as QueuedSocket;
-    socket[QUEUE] ??= new ConnectionQueue(socket, options, { waiting, probes }, next);
+    socket[QUEUE] ??= new ConnectionQueue(socket, options, shared, next);
     socket[QUEUE].accept(req, res);
   };
 }
@@ -135,7 +147,7 @@ class ConnectionQueue {
   #waitForTurn(req: IncomingMessage, res: ServerResponse, owner: Owner): void {
     const cost = costOf(req);
     if (cost === 1) return;
-    this.#first = { req, res, queue: this, cost };
+    this.#first = { owner, req, res, queue: this, cost };
     if (!this.#shared.waiting.add(owner, this.#first)) this.#dropFirst(req);
   }
 
@@ -159,7 +171,7 @@ class ConnectionQueue {
 
   #start(req: IncomingMessage, res: ServerResponse): void {
     this.#hasTurn = true;
-    if (this.#first) this.#shared.waiting.delete(this.#first);
+    if (this.#first) this.#leave(this.#first);
     this.#first = undefined;
     if (this.#socket.destroyed) return; // and nothing behind it will run
     if (this.#isDropped) return this.#close(res);
@@ -171,7 +183,7 @@ class ConnectionQueue {
   #runNext(): void {
     const next = this.#waiting.shift();
     if (!next) return this.#becomeIdle();
-    this.#shared.waiting.delete(next);
+    this.#leave(next);
     this.#cost -= next.cost;
     if (this.#cost <= WAITING_MAX) this.#resume();
     this.#run(next.req, next.res);
@@ -186,13 +198,37 @@ class ConnectionQueue {
     this.#isRunning = false;
     if (!this.#isWatched) return;
     const owner = this.owner ?? this.#lastOwner;
-    const { turns } = this.#options;
-    if (!owner || this.#isClosing || !turns.mustWait(owner)) return this.#resume();
+    if (!owner || this.#isClosing) return this.#resume();
+    if (!this.#options.turns.mustWait(owner)) return this.#read(owner);
     this.#hold();
+    this.readInTurn(owner);
+  }
+
+  /** Reads the socket, which is held. */
+  readInTurn(owner: Owner): void {
+    const { turns, ledger } = this.#options;
     turns.run(owner, () => {
-      turns.charge(owner, READ_MS);
-      this.#resume();
+      if (ledger.usedBy(owner) >= UNREAD_FROM) this.#shared.unread.push(owner, this);
+      else {
+        this.#read(owner);
+        this.#readNext(owner);
+      }
     });
+  }
+
+  #read(owner: Owner): void {
+    this.#options.turns.charge(owner, READ_MS);
+    this.#resume();
+  }
+
+  /** Call when fewer requests of the owner wait: each connection that is read lets the next one be read. */
+  #readNext(owner: Owner): void {
+    if (this.#options.ledger.usedBy(owner) < UNREAD_FROM) this.#shared.unread.shiftOf(owner)?.readInTurn(owner);
+  }
+
+  #leave(waiting: Waiting): void {
+    this.#shared.waiting.delete(waiting);
+    this.#readNext(waiting.owner);
   }
 
   /**
@@ -215,13 +251,14 @@ class ConnectionQueue {
     this.#waiting.splice(at, 1);
     this.#cost -= waiting.cost;
     this.#options.refuse(waiting.res);
+    this.#readNext(waiting.owner);
   }
 
   #wait(req: IncomingMessage, res: ServerResponse): void {
     if (this.#isClosing) return;
     if (!this.#isWatched) this.#watch();
-    const waiting = { req, res, queue: this, cost: costOf(req) };
     const owner = this.#ownerFor(req);
+    const waiting = { owner, req, res, queue: this, cost: costOf(req) };
     if (this.#waiting.length >= PIPELINED_MAX) this.#options.ledger.countRefusal(owner);
     else if (this.#shared.waiting.add(owner, waiting)) return this.#enter(waiting);
     this.#close(res);
@@ -245,7 +282,7 @@ class ConnectionQueue {
   #watch(): void {
     this.#isWatched = true;
     this.#socket.once("close", () => {
-      for (const waiting of this.#waiting.splice(0)) this.#shared.waiting.delete(waiting);
+      for (const waiting of this.#waiting.splice(0)) this.#leave(waiting);
     });
   }
 }
