@@ -64,7 +64,18 @@ export async function neighbours(): Promise<Row[]> {
 }
 
 async function floods(): Promise<Row[]> {
-  const server = await startServer(["--ephemeral"]);
+  return (await eachFlood()).map(({ name, quiet, beside }) => rowOf(name, beside, quiet));
+}
+
+type Slice = "quiet" | "beside";
+type Times = { name: RowName } & Record<Slice, number[]>;
+
+/** `labelOf` labels the requests of the client that is measured. */
+export async function eachFlood(
+  env: Record<string, string> = {},
+  labelOf: (name: RowName, slice: Slice) => string | undefined = () => undefined,
+): Promise<Times[]> {
+  const server = await startServer(["--ephemeral"], env);
   try {
     const { url, bootstrap_token_file } = server.ready;
     const bootstrap = readFileSync(String(bootstrap_token_file), "utf8").trim();
@@ -72,18 +83,21 @@ async function floods(): Promise<Row[]> {
     const [victim, attacker] = [await worldOf("victim"), await worldOf("attacker")];
     const timesOf = (request: Request): Promise<number[]> =>
       sendBursts({ url, ...ONE, requests: [request], warmMs: WARM_MS, forMs: SLICE_MS });
-    const seen = CASES.map(() => ({ quiet: [] as number[], beside: [] as number[] }));
+    const seen = CASES.map(({ name }): Times => ({ name, quiet: [], beside: [] }));
     for (let round = 0; round < ROUNDS; round++) {
-      for (const [i, { victim: request, flood, size = FLOOD }] of CASES.entries()) {
-        seen[i]?.quiet.push(...(await timesOf(request(victim))));
+      for (const [i, { name, victim: request, flood, size = FLOOD }] of CASES.entries()) {
+        const measure = async (slice: Slice): Promise<void> => {
+          seen[i]?.[slice].push(...(await timesOf({ ...request(victim), label: labelOf(name, slice) })));
+        };
+        await measure("quiet");
         const requests = [flood(attacker)].flat();
         const flooding = sendBursts({ url, ...size, requests, warmMs: LEAD_MS, forMs: WARM_MS + SLICE_MS });
         await sleep(LEAD_MS);
-        seen[i]?.beside.push(...(await timesOf(request(victim))));
+        await measure("beside");
         await flooding;
       }
     }
-    return CASES.map(({ name }, i) => rowOf(name, seen[i]?.beside ?? [], seen[i]?.quiet ?? []));
+    return seen;
   } finally {
     await server.end("SIGTERM");
   }

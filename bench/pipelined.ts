@@ -11,6 +11,8 @@ export type Request = {
   key?: string;
   /** `{n}` becomes 64 hexadecimal digits, new with each request. */
   body?: string;
+  /** Sent with the time in a header, for servers/inside.mjs. */
+  label?: string | undefined;
 };
 
 type Burst = {
@@ -36,8 +38,9 @@ export async function sendBursts(burst: Burst): Promise<number[]> {
   return times;
 }
 
-function textOf({ path, key, body }: Request): string {
-  const credential = key === undefined ? "" : `authorization: Bearer ${key}\r\n`;
+function textOf({ path, key, body, label }: Request): string {
+  const bench = label === undefined ? "" : `bench: ${label} ${Number(process.hrtime.bigint()) / 1e6}\r\n`;
+  const credential = key === undefined ? bench : `authorization: Bearer ${key}\r\n${bench}`;
   if (body === undefined) return `GET ${path} HTTP/1.1\r\nhost: x\r\n${credential}\r\n`;
   const text = body.replace("{n}", randomBytes(32).toString("hex"));
   const type = `content-type: application/json\r\ncontent-length: ${text.length}\r\n`;
