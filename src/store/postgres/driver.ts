@@ -274,11 +274,17 @@ export class PostgresDriver implements Driver {
     return Promise.reject(new Error("PostgreSQL is copied with pg_dump"));
   }
 
-  /** Probes that ask at the same time share one query: anyone may send them, in any number. */
+  /**
+   * Probes that ask at the same time share one query: anyone may send them, in any number. Those that ask after one of
+   * them has waited in vain do not: its connection may hang while others work.
+   */
   async ping(timeoutMs: number): Promise<void> {
-    this.#ping ??= this.reader.query("select 1").finally(() => (this.#ping = undefined));
-    const reply = await atMost(timeoutMs, this.#ping);
-    if (!reply) throw new Error("timeout");
+    const ping = (this.#ping ??= this.reader.query("select 1"));
+    try {
+      if (!(await atMost(timeoutMs, ping))) throw new Error("timeout");
+    } finally {
+      if (this.#ping === ping) this.#ping = undefined;
+    }
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 // The PostgreSQL driver: server settings, the append-only audit log, and jobs that fail alone.
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { backends, freshDatabase } from "../../../harness/databases/backends.ts";
 import { backendPid, insertOneTenant, tenantIds } from "../../../harness/databases/jobs.ts";
 import { testServices, vendorOf } from "../../../harness/instances/test-services.ts";
@@ -10,7 +10,9 @@ import { createKey } from "../../../src/domain/keys/keys.ts";
 import { createProject } from "../../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { openStore } from "../../../src/store/database.ts";
+import { DEADLINE_MS } from "../../../harness/waiting.ts";
 import { withPostgres } from "../../../src/store/postgres/client.ts";
+import { PostgresDriver } from "../../../src/store/postgres/driver.ts";
 
 const EVENTS = { now: () => 1, fatal: () => {} };
 
@@ -31,6 +33,18 @@ describe.runIf(backends.includes("postgres"))("PostgreSQL", () => {
       Promise.all(names.map((name) => tx.all<Record<string, string>>({ sql: `show ${name}`, values: [] }))),
     );
     expect(shown.map(([row]) => Object.values(row ?? {})[0])).toEqual(["5s", "2s", "10s"]);
+  });
+
+  it("answers probes that arrive together with one query, and none with one that hangs", async () => {
+    const driver = new PostgresDriver("postgres://localhost/never-connected", 2);
+    const query = vi
+      .spyOn(driver.reader, "query")
+      .mockReturnValueOnce(new Promise(() => {}))
+      .mockResolvedValue([{}]);
+    const both = await Promise.allSettled([driver.ping(1), driver.ping(1)]);
+    expect([both.map(({ status }) => status), query.mock.calls.length]).toEqual([["rejected", "rejected"], 1]);
+    await Promise.all([driver.ping(DEADLINE_MS), driver.ping(DEADLINE_MS)]);
+    expect(query).toHaveBeenCalledTimes(2);
   });
 
   it("refuses a write with 503 while the database is read-only, and writes again after that", async () => {
