@@ -39,7 +39,7 @@ export function Legend({ series, at, hidden, onToggle }: LegendProps) {
         const total = formatNumber(own ?? values.reduce((sum, value) => sum + value, 0));
         const entry = (
           <>
-            <span class={`swatch back-${colour}`} aria-hidden="true" />
+            <span class={`swatch colour-${colour}`} aria-hidden="true" />
             <UserText>{label}</UserText>{" "}
             <span class="muted" style={{ minInlineSize: `${total.length}ch` }}>
               {at === null ? total : formatNumber(values[at] ?? 0)}

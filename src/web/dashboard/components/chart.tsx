@@ -42,7 +42,7 @@ function useWidth() {
 function Hatch({ id, colour }: { id: string; colour: number }) {
   return (
     <pattern id={id} width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
-      <rect width="5" height="5" class={`fill-${colour}`} />
+      <rect width="5" height="5" class={`colour-${colour}`} />
       <line x1="0" x2="0" y1="0" y2="5" class="stripe" />
     </pattern>
   );
@@ -84,7 +84,7 @@ function Drawing({ name, buckets, axis = buckets, series, layout, area, at, id }
         <path
           key={label}
           d={layout.paths[i]}
-          class={`fill-${colour}`}
+          class={`colour-${colour}`}
           {...(colour % 2 === 0 && { fill: `url(#${id}-${colour})`, class: "" })}
         />
       ))}

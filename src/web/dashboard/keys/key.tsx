@@ -20,7 +20,7 @@ import { AllowedAddresses } from "./addresses.tsx";
 import { DisableKey } from "./disable.tsx";
 import { EditKey } from "./edit.tsx";
 import { KeyLink, RecordLink } from "./key-name.tsx";
-import { ruleText } from "./limits.ts";
+import { RuleList } from "./rule-list.tsx";
 import { Reasons } from "./lookup.tsx";
 import { keyTitle, tenantLabel, useKeys, useTenant } from "../api/records.ts";
 import { RevokeKey } from "./revoke.tsx";
@@ -77,18 +77,7 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
   return (
     <Facts
       facts={{
-        Limits:
-          rules.length === 0 ? (
-            "None"
-          ) : (
-            <ul>
-              {rules.map((rule) => (
-                <li key={rule.id}>
-                  {ruleText(rule)} {rules.length > 1 && <code class="muted">{rule.id}</code>}
-                </li>
-              ))}
-            </ul>
-          ),
+        Limits: rules.length === 0 ? "None" : <RuleList rules={rules} />,
         Source: SOURCES[rate_limits_source] ?? rate_limits_source,
         Plan: plan_id !== null && <RecordLink page="plans" id={plan_id} label={plan_name ?? undefined} />,
         "Scopes removed by the plan": dropped_scopes.length > 0 && <Chips values={dropped_scopes} />,

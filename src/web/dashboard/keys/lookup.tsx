@@ -30,7 +30,12 @@ export function Reasons({ of }: { of: Found["reasons"] }) {
     <ul aria-label="Reasons">
       {of.map(({ code, message, since }) => (
         <li key={code}>
-          {message} {since !== null && <Time at={since} />}
+          {message}{" "}
+          {since !== null && (
+            <span class="muted small">
+              <Time at={since} />
+            </span>
+          )}
         </li>
       ))}
     </ul>

@@ -1,4 +1,4 @@
-// Rate limits as a list, each with its id.
+// Rate limits as a list, with their ids where there are several.
 import { ruleText, type Rules } from "./limits.ts";
 
 export function RuleList({ rules }: { rules: Rules }) {
@@ -6,7 +6,7 @@ export function RuleList({ rules }: { rules: Rules }) {
     <ul class="plain-list">
       {rules.map((rule) => (
         <li key={rule.id}>
-          {ruleText(rule)} <span class="muted small">{rule.id}</span>
+          {ruleText(rule)} {rules.length > 1 && <span class="muted small">{rule.id}</span>}
         </li>
       ))}
     </ul>

@@ -20,14 +20,14 @@ function commandText(command: string): string {
   return `"$(command -v keyrack || echo ${quoted})"`;
 }
 
-/** What was started in the background listens a moment later. */
+/** What was started in the background listens a moment later; until then curl would print an error each time. */
 const UNTIL_READY = "--retry 20 --retry-delay 1 --retry-connrefused";
 
 function terminalSnippet({ project, secret_key, api_key, command }: Made): string {
   return [
     `export KEYRACK_URL=${serverUrl()} KEYRACK_PROJECT_ID=${project.id}`,
     `KEYRACK_SECRET_KEY=${secret_key.key} ${commandText(command)} gateway &`,
-    `curl -i -sS ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:4748/verify`,
+    `curl -i -s ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:4748/verify`,
   ].join("\n");
 }
 
@@ -47,7 +47,7 @@ function nodeSnippet({ project, secret_key, api_key }: Made): string {
     'createServer(protect(keyrack, {}, (req, res) => res.end("Hello\\n"))).listen(3000);',
     "END",
     "node server.mjs &",
-    `curl -i -sS ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:3000/`,
+    `curl -i -s ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:3000/`,
   ].join("\n");
 }
 

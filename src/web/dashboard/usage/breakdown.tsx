@@ -31,7 +31,7 @@ export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; gr
       names: true,
       cell: ({ name, prefix, tenant, id, colour }) => (
         <>
-          <span class={`swatch back-${colour}`} aria-hidden="true" />
+          <span class={`swatch colour-${colour}`} aria-hidden="true" />
           {page !== undefined && id !== null ? (
             <a href={hrefTo(page, { id })}>
               <UserText>{name}</UserText>
