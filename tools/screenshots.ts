@@ -137,6 +137,7 @@ async function takePictures(demo: Demo, folder: string, takesAll: boolean): Prom
     for (const name of LINKED) {
       await page.goto(`${demo.url}/#/${name}?token=example`);
       await page.locator("form").waitFor();
+      await loaded(page);
       await page.screenshot({ path: `${folder}/pages-${name}-${look}.png`, animations: "disabled" });
     }
     await logIn(page, demo);
