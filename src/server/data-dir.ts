@@ -33,7 +33,9 @@ export function openDataDir(settings: Settings, { readOnly = false } = {}): stri
     createDir(dir);
     accessSync(dir, (readOnly ? 0 : constants.W_OK) | constants.R_OK | constants.X_OK);
   } catch (error) {
-    throw new BadSetting(`The data dir ${dir} cannot be used: ${codeOf(error)}.`);
+    const code = codeOf(error);
+    const fix = code === "EACCES" ? " Run this as a user who may write there, or set KEYRACK_DATA_DIR." : "";
+    throw new BadSetting(`The data dir ${dir} cannot be used: ${code}.${fix}`);
   }
   if (!isWritable(dir)) return dir;
   restrictMode(dir, 0o700);

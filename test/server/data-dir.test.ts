@@ -9,7 +9,13 @@ import { keyrack, tempDir } from "../../harness/processes/cli.ts";
 import { isRoot } from "../../harness/processes/tools.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import { startInstance } from "../../src/server/start.ts";
-import { databaseTarget, lockSqlite, readPrivateFile, requireDatabase } from "../../src/server/data-dir.ts";
+import {
+  databaseTarget,
+  lockSqlite,
+  openDataDir,
+  readPrivateFile,
+  requireDatabase,
+} from "../../src/server/data-dir.ts";
 import { DataDirInUse, type DataDirLock } from "../../src/store/sqlite/lock.ts";
 
 const USER = 4747;
@@ -37,6 +43,18 @@ describe("a database", () => {
     chmodSync(temp.dir, 0o700);
     const denied = `${file} cannot be read: EACCES. Run this as the user that runs the server.`;
     expect(() => asUser(() => requireDatabase(file))).toThrow(denied);
+  });
+});
+
+describe.runIf(isRoot("data dirs of other users"))("a data dir that this user may not create", () => {
+  it("is refused with what to do, and nothing is made", () => {
+    using temp = tempDir();
+    chmodSync(temp.dir, 0o755);
+    const dir = join(temp.dir, "data");
+    const { settings } = loadSettings({ env: {}, flags: { data_dir: dir } });
+    const advice = `${dir} cannot be used: EACCES. Run this as a user who may write there, or set KEYRACK_DATA_DIR.`;
+    expect(() => asUser(() => openDataDir(settings))).toThrow(advice);
+    expect(readdirSync(temp.dir)).toEqual([]);
   });
 });
 
