@@ -8,7 +8,6 @@ import type { Reservations } from "../../fairness/reservations.ts";
 import type { Slots } from "../../fairness/slots.ts";
 import type { Shares } from "../../fairness/shares.ts";
 import type { ClaimStore } from "../../kernel/idempotency.ts";
-import type { PolicyNodeRow } from "../../store/schema/tables.ts";
 import type { Store } from "../../store/store.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { Log } from "../../platform/log.ts";
@@ -20,6 +19,7 @@ import type { IdempotencyReplay } from "../idempotency/replays.ts";
 import type { FairSet } from "../../fairness/fair-set.ts";
 import type { NodeRegistry } from "../nodes/registry.ts";
 import type { SharedReads } from "../nodes/shared-reads.ts";
+import type { NodesByCaps } from "../nodes/traits.ts";
 import type { Mailer } from "../mail/message.ts";
 import type { QuotaBank } from "../quotas/bank.ts";
 import type { Subscription } from "./subscription.ts";
@@ -51,8 +51,8 @@ export type Services = {
   readonly largeResponses: LargeResponses;
   /** Reads of all nodes of a project, and long reads in worker threads. */
   readonly readSlots: { readonly fleet: Slots; readonly threads: Slots };
-  /** The nodes of a project, for warnings. */
-  readonly sharedNodes: SharedReads<PolicyNodeRow[] | undefined>;
+  /** Counts the nodes of a project, for warnings. */
+  readonly sharedNodes: SharedReads<NodesByCaps | undefined>;
   /** Room for request bodies that are being read, with and without a credential. */
   readonly bodies: { readonly authenticated: Reservations; readonly anonymous: Reservations };
   /** The URL that people and browsers use: KEYRACK_PUBLIC_URL, or the listening address. */

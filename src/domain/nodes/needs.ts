@@ -10,7 +10,7 @@ import type { Ctx } from "../core/context.ts";
 import { liveSince } from "./presence.ts";
 import { inFleetSlotIfAny } from "../core/read-slots.ts";
 import { meterOf } from "../quotas/stored.ts";
-import { holdsKeysOf } from "./traits.ts";
+import { holdsKeysOf, type NodesByCaps } from "./traits.ts";
 import { walkNodes } from "./walk.ts";
 import { withWarnings, type Warned } from "../core/warnings.ts";
 
@@ -61,10 +61,24 @@ export async function nodesHolding(
   return holding;
 }
 
-/** How many of the nodes lack a needed capability. Many nodes announce the same. */
+function countByCaps(nodes: readonly PolicyNodeRow[]): NodesByCaps {
+  const counts = new Map<string, number>();
+  for (const { caps } of nodes) counts.set(caps, (counts.get(caps) ?? 0) + 1);
+  return counts;
+}
+
+function countWhere(nodes: NodesByCaps, isCounted: (caps: string) => boolean): number {
+  let sum = 0;
+  for (const [caps, count] of nodes) if (isCounted(caps)) sum += count;
+  return sum;
+}
+
+const countLackingIn = (nodes: NodesByCaps, needs: number): number =>
+  countWhere(nodes, (caps) => missingFrom(caps, needs).length > 0);
+
+/** How many of the nodes lack a needed capability. */
 export function countLacking(nodes: readonly PolicyNodeRow[], needs: number): number {
-  const lacking = [...Map.groupBy(nodes, ({ caps }) => caps)].filter(([caps]) => missingFrom(caps, needs).length > 0);
-  return lacking.reduce((sum, [, alike]) => sum + alike.length, 0);
+  return countLackingIn(countByCaps(nodes), needs);
 }
 
 /** The fields that cause a need. */
@@ -78,25 +92,25 @@ type PlacedKey = { project_id: string; env: Env | null };
 
 const UNREAD = "the live nodes could not be read in time: those that cannot enforce this do not get the keys";
 
-async function nodesOfAll(ctx: Ctx, keys: readonly PlacedKey[]): Promise<PolicyNodeRow[]> {
+async function nodesOfAll(ctx: Ctx, keys: readonly PlacedKey[]): Promise<NodesByCaps> {
   const nodes: PolicyNodeRow[] = [];
   for (const key of keys) for (const node of await nodesHolding(ctx, key)) nodes.push(node);
-  return nodes;
+  return countByCaps(nodes);
 }
 
 /** Undefined if there was no slot to read them. */
-type ReadNodes = PolicyNodeRow[] | undefined;
+type ReadNodes = NodesByCaps | undefined;
 
 /**
- * The live nodes that hold keys like this one. Keys that are created at the same time share a read, which runs while
- * they are being committed. bench: rules/mint
+ * Counts the live nodes that hold keys like this one. Keys that are created at the same time share a read, which runs
+ * while they are being committed. bench: rules/mint
  */
 export function startReadingNodes(ctx: Ctx, { project_id, env }: PlacedKey): Promise<ReadNodes> {
   const sharers = `${ownerOf(ctx.actor).id}/${project_id}/${env}`;
   const reading = ctx.services.sharedNodes.join(sharers, (started) =>
     inFleetSlotIfAny(ctx, () => {
       started();
-      return nodesHolding(ctx, { project_id, env });
+      return nodesOfAll(ctx, [{ project_id, env }]);
     }),
   );
   reading.catch(() => {}); // reported only if the key is created
@@ -126,10 +140,11 @@ export async function warnOfNodes<T extends object>(
 }
 
 function warned<T extends object>(shown: Warned<T>, nodes: ReadNodes, needs: number): Warned<T> {
+  const total = nodes && countWhere(nodes, () => true);
   const warnings = PATHS.flatMap(([need, path]) => {
     if (!nodes) return (needs & need) === NO_CAPS ? [] : [{ path, message: UNREAD }];
-    const lacking = countLacking(nodes, needs & need);
-    const message = `${lacking} of ${nodes.length} live nodes cannot enforce this and do not get the keys: update their library`;
+    const lacking = countLackingIn(nodes, needs & need);
+    const message = `${lacking} of ${total} live nodes cannot enforce this and do not get the keys: update their library`;
     return lacking === 0 ? [] : [{ path, message }];
   });
   return withWarnings(shown, [...(shown.warnings ?? []), ...warnings]);

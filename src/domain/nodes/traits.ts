@@ -17,6 +17,9 @@ export type PollingNode = {
   account_id?: string | null | undefined;
 };
 
+/** How many nodes announce the same capabilities, by these as stored. */
+export type NodesByCaps = ReadonlyMap<string, number>;
+
 /** What a poll shows of a node, apart from its version. */
 export type NodeTraits = Pick<PolicyNodeRow, "caps" | "full_power" | "sdk">;
 
