@@ -27,6 +27,7 @@ import {
   walkTerms,
 } from "../../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../../src/store/queries/tenant-search.ts";
+import { findMovedBalances } from "../../src/store/queries/restore.ts";
 import { HOUR_MS } from "../../src/kernel/durations.ts";
 
 for (const backend of backends) {
@@ -98,6 +99,8 @@ for (const backend of backends) {
       const part = { ...bucket, range: query.range, by: "key", groups: { ...filter, kind: "key" } } as const;
       const plan = await expectNoScan(instance.target, (on) => exportPart(source(on), part));
       expect(plan).not.toMatch(/TEMP B-TREE|Sort/); // a page begins in the index
+      const balance = { subject_id: "t", env: "live", quota_id: "q", calendar: "none", period_start: 1, spent: 1 };
+      await expectNoScan(instance.target, (on) => findMovedBalances(source(on), [balance]));
     });
   });
 }

@@ -168,22 +168,23 @@ async function changedSince<K extends string>(source: Source, kind: K, condition
   return rows.map(({ id }) => ({ id, kind }));
 }
 
+const BALANCE = "subject_id, env, quota_id, calendar, period_start, taken as spent";
+
 function balancesSince(source: Source, since: number): Promise<MovedBalance[]> {
-  const query = `select subject_id, env, quota_id, calendar, period_start, taken as spent from quota_balances
-    where used_at >= $1`;
-  return allIfKnown<MovedBalance>(source, query, [since]);
+  return allIfKnown<MovedBalance>(source, `select ${BALANCE} from quota_balances where used_at >= $1`, [since]);
 }
+
+const periodOf = ({ subject_id, env, quota_id, calendar, period_start }: MovedBalance): string =>
+  JSON.stringify([subject_id, env, quota_id, calendar, period_start]);
 
 /** Balances of which the restored database has fewer units spent, or another period. */
 export async function findMovedBalances(source: Source, balances: readonly MovedBalance[]): Promise<MovedBalance[]> {
   const moved: MovedBalance[] = [];
-  for (const one of balances) {
-    const { subject_id, env, quota_id, calendar, period_start, spent } = one;
-    const same = `select subject_id from quota_balances where subject_id = $1 and env = $2 and quota_id = $3
-      and calendar = $4 and period_start = $5 and taken >= $6`;
-    const values = [subject_id, env, quota_id, calendar, period_start, spent];
-    const kept = await allIfKnown<{ subject_id: string }>(source, same, values);
-    if (kept.length === 0 && spent > 0) moved.push(one);
+  for (const some of chunked(balances, IDS_PER_QUERY)) {
+    const query = `select ${BALANCE} from quota_balances where subject_id in ${jsonList(source.kind, "$1", "text")}`;
+    const now = await allIfKnown<MovedBalance>(source, query, [JSON.stringify(some.map((one) => one.subject_id))]);
+    const kept = new Map(now.map((one) => [periodOf(one), one.spent]));
+    moved.push(...some.filter((one) => one.spent > (kept.get(periodOf(one)) ?? 0)));
   }
   return moved;
 }
