@@ -21,6 +21,11 @@ it("has only the known sections, each with a list", () => {
   expect(changelog.match(/^### .*\n(?!- )/gm)).toBeNull();
 });
 
+it("has entries that can be read at a glance", () => {
+  const long = (changelog.match(/^- .*$/gm) ?? []).filter((entry) => entry.length > 600);
+  expect(long.map((entry) => entry.slice(0, 80))).toEqual([]);
+});
+
 it("gives a version its own section as release note", () => {
   const text =
     "# Changelog\n\n## Unreleased\n\n- c\n\n## 0.2.0 - 2026-12-01\n\n### Added\n- b\n\n## 0.1.0 - 2026-11-16\n\n- a\n";
