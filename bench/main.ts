@@ -55,28 +55,8 @@ const groups: Record<string, string[]> = {
     .toSorted((a, b) => Number(DERIVED.includes(a)) - Number(DERIVED.includes(b))),
 };
 
-/** Benchmarks without a peer to install. */
-const ALONE = [
-  "start",
-  "install",
-  "lanes",
-  "compare",
-  "fast-paths",
-  "fleet",
-  "neighbours",
-  "inside",
-  "rules",
-  "waiting",
-  "writers",
-  "scale-out",
-  "paper",
-  "summary",
-  "dashboard",
-  "insight",
-  "searches",
-  "million",
-  "plans",
-];
+/** Those that measure a peer of `peers/`. */
+const WITH_PEERS = ["vendor", "limiter", "verify"];
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
@@ -140,7 +120,7 @@ if (names.length === 0 || names.some((name) => !(name in benches))) {
   console.error(`usage: npm run bench -- ${known.join("|")} [--write]`);
   process.exitCode = 2;
 } else {
-  if (names.some((name) => !ALONE.includes(name))) installPeers();
+  if (names.some((name) => WITH_PEERS.includes(name))) installPeers();
   const [only = ""] = names;
   process.exitCode = names.length === 1 ? await run(only) : runEach(names);
 }
