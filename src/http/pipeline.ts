@@ -20,7 +20,7 @@ import type { Endpoint } from "./endpoint.ts";
 import { replayOf, runOnce } from "./idempotency-key.ts";
 import { bodyOf, paramsOf, queryOf } from "./input.ts";
 import type { RequestMetrics } from "./metrics.ts";
-import { bearerOf, chargedTo, RequestContext, type Admission, type HttpRequest } from "./request.ts";
+import { bearerOf, chargedTo, RequestContext, type Admission, type Bearer, type HttpRequest } from "./request.ts";
 import { attribute } from "./receiving/pipelining.ts";
 import { logRefusal, toFailure } from "./request-log.ts";
 import { throttleActor, throttleNetwork } from "./request-throttles.ts";
@@ -71,7 +71,7 @@ class Run implements Admission {
   readonly #request: HttpRequest;
   readonly #options: RunOptions;
   readonly #send: Respond;
-  readonly #bearer: ReturnType<typeof bearerOf>;
+  readonly #bearer: Bearer;
   readonly #startedAt: number;
   #replay: IdempotencyReplay | undefined;
   #startsOver = 0;
@@ -85,7 +85,7 @@ class Run implements Admission {
     this.#request = request;
     this.#options = options;
     this.#send = send;
-    this.#bearer = bearerOf(request.headers);
+    this.#bearer = bearerOf(request);
     this.#startedAt = options.metrics ? performance.now() : 0;
   }
 
@@ -123,7 +123,7 @@ class Run implements Admission {
       if (holder) return holder;
     }
     // Only the machine plane uses the credential cache: minting an embed token must see a revocation at once.
-    if (rule === "machine.use") return resolveCached(this.#services, token);
+    if (rule === "machine.use") return resolveCached(this.#services, token, this.#bearer.hash);
     return resolveBearer(this.#services, token, retryable && this.#endpoint.endsOwnKey);
   }
 

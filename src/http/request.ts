@@ -8,6 +8,7 @@ import { networkOwner, type Owner } from "../fairness/owners.ts";
 import type { Ctx, Recheck, RequestSource, Services } from "../domain/core/context.ts";
 import type { OnDisconnect } from "../domain/core/subscription.ts";
 import type { IdempotencyReplay } from "../domain/idempotency/replays.ts";
+import { sha256Hex } from "../platform/crypto.ts";
 import type { RequestBody } from "./body/body.ts";
 
 export type Params = Readonly<Record<string, string>>;
@@ -49,11 +50,40 @@ export function chargedTo(request: HttpRequest, addressOf: (request: HttpRequest
   return request.actor.kind === "anonymous" ? networkOwner(addressOf(request)) : ownerOf(request.actor);
 }
 
-export function bearerOf(headers: IncomingHttpHeaders): { presented: boolean; token: string | null } {
-  const text = headers.authorization;
-  if (text === undefined) return { presented: false, token: null };
-  const [, token] = /^bearer +([^\s]+) *$/i.exec(text) ?? [];
-  return { presented: true, token: token ?? null };
+/** The credential that a request carries. */
+export class Bearer {
+  /** Whether the request carried one at all. */
+  readonly presented: boolean;
+  /** Null if there is none, or if the header is malformed. */
+  readonly token: string | null;
+  readonly #header: string | undefined;
+  #hash: string | undefined;
+
+  constructor(header: string | undefined) {
+    this.#header = header;
+    this.presented = header !== undefined;
+    this.token = header === undefined ? null : (/^bearer +([^\s]+) *$/i.exec(header)?.[1] ?? null);
+  }
+
+  isOf(header: string | undefined): boolean {
+    return header === this.#header;
+  }
+
+  /** What the credential is looked up by. */
+  get hash(): string {
+    return (this.#hash ??= sha256Hex(this.token ?? ""));
+  }
+}
+
+/** A property of the socket: a WeakMap would cost every request. */
+const LAST_BEARER = Symbol("last bearer");
+type Carrier = { headers: IncomingHttpHeaders; socket: Socket & { [LAST_BEARER]?: Bearer } };
+
+/** Parsed and hashed once for the requests of a connection that carry the same. bench: ratelimit/check */
+export function bearerOf({ headers, socket }: Carrier): Bearer {
+  const { authorization } = headers;
+  const last = socket[LAST_BEARER];
+  return last?.isOf(authorization) ? last : (socket[LAST_BEARER] = new Bearer(authorization));
 }
 
 /** `If-None-Match`, compared weakly (RFC 9110, 13.1.2). `etag` is quoted and has no `W/`. */

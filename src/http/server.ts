@@ -9,7 +9,6 @@ import { Turns } from "../fairness/turns.ts";
 import { fail } from "../kernel/errors.ts";
 import { codeOf, errorFields } from "../platform/errors.ts";
 import { bareAddress } from "./address.ts";
-import { sha256Hex } from "../platform/crypto.ts";
 import type { Log } from "../platform/log.ts";
 import { StreamBody } from "./body/body.ts";
 import { Connections, isIdle, LAST_EXCHANGE, type TrackedSocket } from "./connections.ts";
@@ -96,8 +95,8 @@ function pipeliningOptions(
     addressOf,
     ledger: services.shares.of("pipeline"),
     knownOwner: (req) => {
-      const { token } = bearerOf(req.headers);
-      const actor = token === null ? undefined : services.credentialCache.peek(sha256Hex(token));
+      const bearer = bearerOf(req);
+      const actor = bearer.token === null ? undefined : services.credentialCache.peek(bearer.hash);
       return actor && ownerOf(actor);
     },
     discard: (req) => bodyOf(req).discard(),

@@ -68,9 +68,8 @@ async function rereadActor(services: Services, bearer: string, actor: Actor, tx:
 }
 
 /** `resolveBearer` with the credential cache in front, for machine endpoints only. bench: ratelimit/check */
-export function resolveCached(services: Services, bearer: string): Actor | Promise<Actor> {
+export function resolveCached(services: Services, bearer: string, hash = sha256Hex(bearer)): Actor | Promise<Actor> {
   const { credentialCache } = services;
-  const hash = sha256Hex(bearer);
   return credentialCache.get(hash) ?? credentialCache.load(hash, () => resolveBearer(services, bearer));
 }
 

@@ -128,9 +128,10 @@ class ConnectionQueue {
 
   #run(req: IncomingMessage, res: ServerResponse): void {
     const { authorization } = req.headers;
-    if (authorization !== this.#authorization)
+    if (authorization !== this.#authorization) {
       this.owner = authorization === undefined ? undefined : this.#options.knownOwner(req);
-    this.#authorization = authorization; // this request's string, so that the previous one can be collected
+      this.#authorization = authorization;
+    }
     if (authorization === undefined && isProbe(req) && this.#arrivedAlone() && this.#shared.probes.admits())
       return this.#start(req, res);
     const owner = this.#ownerFor(req);
