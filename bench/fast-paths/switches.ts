@@ -22,7 +22,14 @@ export const MEASURED = [
 ] as const;
 type Measured = (typeof MEASURED)[number];
 
-type Switch = { name: string; rows: readonly Measured[]; edits: readonly Edit[]; bin?: string };
+type Switch = {
+  name: string;
+  rows: readonly Measured[];
+  edits: readonly Edit[];
+  bin?: string;
+  /** A step that isolation requires, not a fast path: what it costs. */
+  isRequired?: true;
+};
 
 /** The server without the fast path. */
 export const serverWithout = ({ edits, bin }: Switch): Variant => ({ ...editedServer(edits), ...(bin && { bin }) });
@@ -54,7 +61,31 @@ export class LinkedList {
   *[Symbol.iterator]() { for (const { item } of this.#nodes) yield item; }
 }`;
 
+const NO_TURNS = edit(
+  "src/fairness/turns.ts",
+  "const began = this.#now();\n    this.#countTurn",
+  "return work();\n    this.#countTurn",
+);
+
 export const SWITCHES: readonly Switch[] = [
+  {
+    name: "body measured before it is parsed (`http/body/structure.ts`)",
+    rows: ["parts/check"],
+    edits: [edit("src/http/body/body.ts", "else if (!this.#structure.add(bytes)) this.#fail(tooComplex());\n", "")],
+    isRequired: true,
+  },
+  {
+    name: "owners take turns (`fairness/turns.ts`)",
+    rows: ["parts/check"],
+    edits: [NO_TURNS],
+    isRequired: true,
+  },
+  {
+    name: "the same, and one request of a connection at a time (`http/receiving/pipelining.ts`)",
+    rows: ["parts/check"],
+    edits: [edit("src/http/server.ts", "const serve = withPipelining(", "const serve = ((_options, next) => next)(")],
+    isRequired: true,
+  },
   {
     name: "failures without a stack (`kernel/errors.ts`)",
     rows: ["parts/refused"],
@@ -85,6 +116,11 @@ export const SWITCHES: readonly Switch[] = [
     name: "header templates (`http/response.ts`)",
     rows: ["parts/unchanged-poll", "parts/check"],
     edits: [edit("src/http/response.ts", "if (Object.isFrozen(headers)) this.#templates.set(headers, template);", "")],
+  },
+  {
+    name: "credential parsed and hashed once per connection (`http/request.ts`)",
+    rows: ["parts/unchanged-poll", "parts/check"],
+    edits: [edit("src/http/request.ts", "last?.isOf(authorization) ?", 'last?.isOf("") ?')],
   },
   {
     name: "idle connections scanned, no timer per response (`http/fast/connections.ts`)",
@@ -209,12 +245,6 @@ export const COSTS: readonly Cost[] = [
     name: "neighbours/check-turns",
     row: "parts/check",
     target: ">= 0.97",
-    edits: [
-      edit(
-        "src/fairness/turns.ts",
-        "const began = this.#now();\n    this.#countTurn",
-        "return work();\n    this.#countTurn",
-      ),
-    ],
+    edits: [NO_TURNS],
   },
 ];

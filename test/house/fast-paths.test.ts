@@ -13,7 +13,6 @@ const UNMEASURED = [
   "src/domain/search/search-index.ts",
   "src/domain/workspaces/projects.ts",
   "src/domain/workspaces/tenants.ts",
-  "src/fairness/turns.ts",
   "src/http/fast/fast-path.ts",
   "src/http/pipeline.ts",
   "src/http/router.ts",

@@ -84,6 +84,27 @@ describe("several requests on one connection", () => {
     expect(responses.map(({ status }) => status)).toEqual([200, 201, 404]);
   });
 
+  it("are each judged by their own credential", async () => {
+    const other = await instance.workspace();
+    const { sk_owner } = workspace.keys;
+    const keys = [sk_owner, other.keys.sk_owner, null, `${sk_owner}x`, sk_owner];
+    const request = (target: string, key: string | null): string =>
+      `GET ${target} HTTP/1.1\r\nhost: x\r\n${key === null ? "" : `authorization: Bearer ${key}\r\n`}\r\n`;
+    const read = (target: string): Promise<RawResponse[]> =>
+      sendRaw(instance.url, keys.map((key) => request(target, key)).join(""), { count: keys.length });
+    const workspaces = await read("/v1/workspace");
+    expect(workspaces.map(({ body }) => JSON.parse(body).id)).toEqual([
+      workspace.id,
+      other.id,
+      undefined,
+      undefined,
+      workspace.id,
+    ]);
+    expect(workspaces.map(({ status }) => status)).toEqual([200, 200, 401, 401, 200]);
+    const polls = await read(`/v1/policy/delta?project_id=${workspace.project_id}&since=0`);
+    expect(polls.map(({ status }) => status)).toEqual([200, 404, 401, 401, 200]);
+  });
+
   for (const [why, second] of [
     ["has no Host", "GET /healthz HTTP/1.1\r\n\r\n"],
     ["is not HTTP", "NONSENSE\r\n\r\n"],
