@@ -1,4 +1,4 @@
-// Worker for verification, copies and checks, one task after another, each on connections of its own.
+// Worker for verification, copies and checks, one task after another.
 import { readlinkSync } from "node:fs";
 import { constants, setPriority } from "node:os";
 import { basename } from "node:path";

@@ -10,6 +10,7 @@ import type { DatabaseTarget } from "../target.ts";
 import type { Step } from "../progress.ts";
 import { readSeries, type SeriesQuery } from "../usage/series.ts";
 import { withSource, type Source } from "../offline/source.ts";
+import { withKeptSource } from "./kept-source.ts";
 import { exportPart, type ExportQuery } from "../usage/export.ts";
 import { verifySlice, verifyStoredChain, type ChainSlice, type SliceOptions } from "../audit/verify.ts";
 
@@ -38,7 +39,7 @@ export type TaskReply = {
 };
 
 function verify({ target, workspace_id, options, maxMs }: Task & { op: "verify" }): Promise<ChainSlice> {
-  return withSource(target, (source) => verifySlice(source, workspace_id, options, maxMs));
+  return withKeptSource(target, (source) => verifySlice(source, workspace_id, options, maxMs));
 }
 
 /** A compiled statement has no other values. */
@@ -87,9 +88,9 @@ function quickCheck(file: string): string[] {
 
 export async function runTask(task: Task, onProgress: (step: Step) => void): Promise<unknown> {
   if (task.op === "verify") return verify(task);
-  if (task.op === "series") return withSource(task.target, (source) => readSeries(source, task.query));
-  if (task.op === "export") return withSource(task.target, (source) => exportPart(source, task.query));
-  if (task.op === "read") return withSource(task.target, (source) => readRows(source, task.query));
+  if (task.op === "series") return withKeptSource(task.target, (source) => readSeries(source, task.query));
+  if (task.op === "export") return withKeptSource(task.target, (source) => exportPart(source, task.query));
+  if (task.op === "read") return withKeptSource(task.target, (source) => readRows(source, task.query));
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
   return withSource(task.target, (source) => inspect(source, onProgress));
