@@ -1,10 +1,14 @@
 // The pause between two wakes of the polls of a project.
-import { expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { turns } from "../../../harness/waiting.ts";
 import { NEVER_DISCONNECTS, Subscription } from "../../../src/domain/core/subscription.ts";
 import type { Head } from "../../../src/domain/policy/head.ts";
 import { Waiters } from "../../../src/domain/policy/waiters.ts";
 import { HOUR_MS } from "../../../src/kernel/durations.ts";
+
+// A pause of 50 ms would be over on a busy machine before it is read.
+beforeEach(() => void vi.spyOn(performance, "now").mockReturnValue(1_000));
+afterEach(() => void vi.restoreAllMocks());
 
 /**
  * The pause after a wake of this many polls, when one comes back after others while other work has kept the process
