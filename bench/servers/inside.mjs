@@ -41,7 +41,7 @@ function observe() {
     collections.reduce((sum, [at, ms]) => sum + Math.max(0, Math.min(to, at + ms) - Math.max(from, at)), 0);
 
   const entries = [];
-  const { emit } = Server.prototype;
+  const emit = Reflect.get(Server.prototype, "emit");
   Server.prototype.emit = function (event, req, ...more) {
     if (event === "request") {
       const at = mark();
@@ -49,7 +49,7 @@ function observe() {
     }
     return emit.call(this, event, req, ...more);
   };
-  const { end } = ServerResponse.prototype;
+  const end = Reflect.get(ServerResponse.prototype, "end");
   ServerResponse.prototype.end = function (...args) {
     const result = end.apply(this, args);
     const { parsedAt, headers } = this.req ?? {};
