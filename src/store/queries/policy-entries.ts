@@ -96,14 +96,20 @@ function scopesWithin(tenantRules: boolean, cut: string): string {
   return tenantRules ? `case when p.scopes is null or k.scopes = '[]' then k.scopes else ${cut} end` : "k.scopes";
 }
 
-const SUSPENDED = "k.tenant_id in (select id from suspended)";
+/** Whether a key's tenant is among these, which are few or none; none are noticed once and not with every key. */
+function isOf(tenants: string): string {
+  return `(exists (select 1 from ${tenants}) and k.tenant_id in (select id from ${tenants}))`;
+}
+
+const SUSPENDED = isOf("suspended");
 /** A key without a list of its own has that of its tenant, with its mode. */
 const ENFORCED = `case when k.allowed_cidrs is null
-    then k.tenant_id in (select id from confined where confined.ip_mode = 'enforce')
+    then exists (select 1 from confined)
+      and k.tenant_id in (select id from confined where confined.ip_mode = 'enforce')
     else k.allowed_cidrs <> '[]' and k.ip_mode = 'enforce' end`;
 /** Both fields of an entry, as a SQL text; empty if any address is allowed. */
 const ADDRESSES = `case when k.allowed_cidrs is null then
-      case when k.tenant_id in (select id from confined) then
+      case when ${isOf("confined")} then
         (select ${addressFields("confined")} from confined where confined.id = k.tenant_id) else '' end
     when k.allowed_cidrs = '[]' then '' else ${addressFields("k")} end`;
 
@@ -120,19 +126,20 @@ function servedTo({ caps, tenantRules }: PolicySelection): string {
   if (!(caps & CAP.disabled)) conditions.push("k.disabled_at is null", `not ${SUSPENDED}`);
   if (!(caps & CAP.cidr)) conditions.push(`not (${ENFORCED})`);
   if (!(caps & CAP.formats)) conditions.push("substr(k.display_prefix, 1, 3) = 'kr_'");
-  if (!(caps & CAP.quotas)) conditions.push(...quotasThat(tenantRules, "not like", `'${DENYING}'`));
+  if (!(caps & CAP.quotas)) conditions.push(...quotasOf(tenantRules).map(isNotDenying));
   return conditions.join(" and ");
 }
 
 /** In our own JSON, in which no value contains a quote. */
 const DENYING = '%"overage":"deny"%';
 
-/**
- * A condition on the quotas of the key and on those of its tenant, else its plan; without any, they are an empty list.
- */
-function quotasThat(tenantRules: boolean, operator: string, value: string): string[] {
-  const texts = tenantRules ? ["k.quotas", "coalesce(t.quotas, p.quotas)"] : ["k.quotas"];
-  return texts.map((text) => `coalesce(${text}, '[]') ${operator} ${value}`);
+function isNotDenying(quotas: string): string {
+  return `(${quotas} is null or ${quotas} not like '${DENYING}')`;
+}
+
+/** The quotas of the key, and those of its tenant, else its plan. Null is none. */
+function quotasOf(tenantRules: boolean): string[] {
+  return tenantRules ? ["k.quotas", "coalesce(t.quotas, p.quotas)"] : ["k.quotas"];
 }
 
 /** Further fields of an entry, as SQL texts. */
@@ -143,7 +150,9 @@ function fieldsFor({ caps, tenantRules }: PolicySelection): string[] {
       `case when ${SUSPENDED} then ',"disabled":"tenant"' when k.disabled_at is null then '' else ',"disabled":"key"' end`,
     );
   if (caps & CAP.cidr) fields.push(ADDRESSES);
-  const metered = quotasThat(tenantRules, "<>", "'[]'").join(" or ");
+  const metered = quotasOf(tenantRules)
+    .map((quotas) => `${quotas} <> '[]'`)
+    .join(" or ");
   if (caps & CAP.quotas) fields.push(`case when ${metered} then ',"metered":true' else '' end`);
   return fields;
 }
@@ -190,7 +199,7 @@ export function chunkQuery(dialect: Dialect, params: ChunkParams): Query {
       from ${keysWith(tenantRules)}
       where k.project_id = ${bind(project_id)} and k.id > ${bind(after)} and ${servedTo(params)}
         and (k.expires_at is null or k.expires_at >= ${bind(expiredBefore)})
-        and k.tenant_id not in (select id from cascades)
+        and not ${isOf("cascades")}
         ${filterBy(dialect, params, bind)}
       order by k.id
       ${spelled.limit(bind(limit))}
