@@ -74,7 +74,8 @@ export const sharesTable = {
     what: "Requests that wait for an earlier one on their connection, plus one per 4 KiB of waiting body",
     owners: ["cell", "account", "person", "network"],
     limits: fixed(16_384, 4_096),
-    atBound: "503; with more than 16 on one connection its socket is not read, with more than 100 it is closed",
+    atBound:
+      "503; beyond 16 on one connection its socket is not read, beyond 100 it is closed; beyond 64 of an owner its connections are read later",
   },
   counters: {
     what: "Slots for rate-limit counters in this process: 1 per fixed counter, 2 per sliding counter, 10 per rule",

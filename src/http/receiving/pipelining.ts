@@ -13,7 +13,7 @@ import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { PerTurn } from "../../fairness/per-turn.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { isProbe } from "../overload-guard.ts";
-import { hold } from "./hold.ts";
+import { Reading } from "./reading.ts";
 import { stopParsing } from "./stop-parsing.ts";
 
 /** Requests of one connection that may wait while its socket is read; one with a large body counts as several. */
@@ -22,13 +22,6 @@ const WAITING_MAX = 16;
 const PIPELINED_MAX = 100;
 /** Probes that are served at once in one turn of the event loop; further ones wait for a turn of their network. */
 const PROBES_AT_ONCE = 8;
-/** Time charged to the owner for reading a connection: about 25 requests are parsed in it. */
-const READ_MS = 0.5;
-/**
- * While this number of an owner's requests wait, no further connection of it is read that has to wait for a turn: each
- * young collection copies all requests that were parsed. bench: neighbours/check
- */
-const UNREAD_FROM = 64;
 /** Bytes of a body that count as one more request. */
 const BODY_UNIT = 4 * 1024;
 /** Maximum of a body that is read before it is needed. */
@@ -61,8 +54,7 @@ type Waiting = {
 /** What all connections have in common. */
 type Shared = {
   waiting: FairSet<Waiting>;
-  /** Connections that are read once fewer requests of their owner wait. */
-  unread: FairQueue<ConnectionQueue>;
+  unread: FairQueue<Reading>;
   probes: PerTurn;
 };
 
@@ -73,7 +65,7 @@ type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 export function withPipelining(options: PipeliningOptions, next: Listener): Listener {
   const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
   const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
-  const shared = { waiting, unread: new FairQueue<ConnectionQueue>(), probes: new PerTurn(PROBES_AT_ONCE) };
+  const shared = { waiting, unread: new FairQueue<Reading>(), probes: new PerTurn(PROBES_AT_ONCE) };
   return (req, res) => {
     const socket = req.socket as QueuedSocket;
     socket[QUEUE] ??= new ConnectionQueue(socket, options, shared, next);
@@ -84,7 +76,7 @@ export function withPipelining(options: PipeliningOptions, next: Listener): List
 /** The credential of the connection's last request is valid: the turns of its owner are used from now on. */
 export function attribute(socket: Socket, actor: Actor): void {
   const queue = (socket as QueuedSocket)[QUEUE];
-  if (queue) queue.owner ??= ownerOf(actor);
+  queue?.attribute(ownerOf(actor));
 }
 
 /** The requests of one connection. */
@@ -92,6 +84,7 @@ class ConnectionQueue {
   /** Owner of the last credential, once that was found valid. */
   owner: Owner | undefined;
   readonly #socket: Socket;
+  readonly #reading: Reading;
   readonly #options: PipeliningOptions;
   readonly #next: Listener;
   readonly #shared: Shared;
@@ -103,25 +96,32 @@ class ConnectionQueue {
   /** Whether `#first` has lost its body to make room, and is refused in its turn. */
   #isDropped = false;
   #authorization: string | undefined;
+  /** The request that runs, if its credential was not known to be valid, and who is active by it. */
+  #unchecked: { owner: Owner } | undefined;
   /** Whose turns the last request has used. */
   #lastOwner: Owner | undefined;
   #bytesRead = -1;
   #isRunning = false;
   #hasTurn = false;
-  /** Set while the socket is not read. */
-  #release: (() => void) | undefined;
   #isWatched = false;
   #isClosing = false;
 
   constructor(socket: Socket, options: PipeliningOptions, shared: Shared, next: Listener) {
     this.#socket = socket;
+    this.#reading = new Reading(socket, options.turns, options.ledger, shared.unread);
     this.#options = options;
     this.#shared = shared;
     this.#next = next;
   }
 
+  attribute(owner: Owner): void {
+    this.owner ??= owner;
+    if (this.#unchecked) this.#unchecked.owner = this.owner;
+  }
+
   accept(req: IncomingMessage, res: ServerResponse): void {
     if (this.#isRunning) return this.#wait(req, res);
+    this.#reading.cancelWait(); // a later request of the piece that has been read
     this.#isRunning = true;
     this.#run(req, res);
   }
@@ -139,9 +139,14 @@ class ConnectionQueue {
     this.#hasTurn = false;
     // It may turn out that its credential, which no connection carried before, is valid.
     const isUnchecked = owner.kind === "network" && authorization !== undefined;
-    if (isUnchecked) res.once("close", () => this.#options.turns.noteActive(this.owner ?? owner));
+    this.#unchecked = isUnchecked ? { owner } : undefined;
+    if (this.#unchecked) res.once("close", this.#noteActive(this.#unchecked));
     this.#options.turns.run(owner, () => this.#start(req, res), isUnchecked ? "unchecked" : "request");
     if (!this.#hasTurn) this.#waitForTurn(req, res, owner);
+  }
+
+  #noteActive(by: { readonly owner: Owner }): () => void {
+    return () => this.#options.turns.noteActive(by.owner);
   }
 
   /** A request without a large body costs little compared with its connection. */
@@ -186,7 +191,7 @@ class ConnectionQueue {
     if (!next) return this.#becomeIdle();
     this.#leave(next);
     this.#cost -= next.cost;
-    if (this.#cost <= WAITING_MAX) this.#resume();
+    if (this.#cost <= WAITING_MAX) this.#reading.resume();
     this.#run(next.req, next.res);
   }
 
@@ -199,50 +204,13 @@ class ConnectionQueue {
     this.#isRunning = false;
     if (!this.#isWatched) return;
     const owner = this.owner ?? this.#lastOwner;
-    if (!owner || this.#isClosing) return this.#resume();
-    if (!this.#options.turns.mustWait(owner)) return this.#read(owner);
-    this.#hold();
-    this.readInTurn(owner);
-  }
-
-  /** Reads the socket, which is held. */
-  readInTurn(owner: Owner): void {
-    const { turns, ledger } = this.#options;
-    turns.run(owner, () => {
-      if (ledger.usedBy(owner) >= UNREAD_FROM) this.#shared.unread.push(owner, this);
-      else {
-        this.#read(owner);
-        this.#readNext(owner);
-      }
-    });
-  }
-
-  #read(owner: Owner): void {
-    this.#options.turns.charge(owner, READ_MS);
-    this.#resume();
-  }
-
-  /** Call when fewer requests of the owner wait: each connection that is read lets the next one be read. */
-  #readNext(owner: Owner): void {
-    if (this.#options.ledger.usedBy(owner) < UNREAD_FROM) this.#shared.unread.shiftOf(owner)?.readInTurn(owner);
+    if (owner && !this.#isClosing) this.#reading.resumeInTurn(owner);
+    else this.#reading.resume();
   }
 
   #leave(waiting: Waiting): void {
     this.#shared.waiting.delete(waiting);
-    this.#readNext(waiting.owner);
-  }
-
-  /**
-   * If the client disconnects meanwhile, the running request ends at its deadline at the latest. Those that wait behind
-   * it are dropped when its response cannot be written.
-   */
-  #hold(): void {
-    this.#release ??= hold(this.#socket);
-  }
-
-  #resume(): void {
-    this.#release?.();
-    this.#release = undefined;
+    this.#reading.next(waiting.owner);
   }
 
   /** Drops a waiting request to make room for another owner's. */
@@ -252,7 +220,7 @@ class ConnectionQueue {
     this.#waiting.splice(at, 1);
     this.#cost -= waiting.cost;
     this.#options.refuse(waiting.res);
-    this.#readNext(waiting.owner);
+    this.#reading.next(waiting.owner);
   }
 
   #wait(req: IncomingMessage, res: ServerResponse): void {
@@ -268,14 +236,14 @@ class ConnectionQueue {
   #enter(waiting: Waiting): void {
     this.#waiting.push(waiting);
     this.#cost += waiting.cost;
-    if (this.#cost > WAITING_MAX) this.#hold();
+    if (this.#cost > WAITING_MAX) this.#reading.hold();
   }
 
   /** Refuses a request, and drops what follows it: refusing those one by one would cost more than serving them. */
   #close(res: ServerResponse): void {
     this.#isClosing = true;
     stopParsing(this.#socket);
-    this.#resume(); // to see a disconnect
+    this.#reading.resume(); // to see a disconnect
     res.shouldKeepAlive = false;
     this.#options.refuse(res);
   }
@@ -283,6 +251,7 @@ class ConnectionQueue {
   #watch(): void {
     this.#isWatched = true;
     this.#socket.once("close", () => {
+      this.#reading.resume();
       for (const waiting of this.#waiting.splice(0)) this.#leave(waiting);
     });
   }
