@@ -288,6 +288,7 @@ function recorder(dialect: Dialect, record: (sql: string) => void): { on: Tx; so
     begin: async () => {},
     commit: async () => {},
     all: (sql) => all({ sql: dialect === "sqlite" ? sql.replace(/\$\d+/g, "?") : sql, values: [] }),
+    ping: async () => {},
     close: async () => {},
   };
   return { on: { dialect, all, first, firstMemoized: first, run } as Partial<Tx> as Tx, source };

@@ -46,7 +46,7 @@ export async function inThreadSlot<T>(ctx: Ctx, read: () => Promise<T>): Promise
   return found;
 }
 
-/** A reader for queries inside `inThreadSlot`. */
+/** Reads off the main thread: what a request causes inside `inThreadSlot`, jobs without. */
 export function threadReader(store: Store): Reader {
   const all: Reader["all"] = (query) => store.readOnThread(query);
   const first: Reader["first"] = async <R>(query: Query) => (await store.readOnThread<R>(query))[0];

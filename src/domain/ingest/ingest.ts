@@ -25,7 +25,7 @@ import { sumEvents, type IngestTotals } from "./totals.ts";
 import { saveNetworks } from "../usage/key-networks.ts";
 import type { KnownOwners } from "./known-ids.ts";
 import { moveUses } from "../search/changes.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 
 export const EVENTS_MAX = 5_000;
 const TOUCH_EVERY_MS = MINUTE_MS;
@@ -204,5 +204,5 @@ function receiptOf({ accepted, events_dropped }: { accepted: number; events_drop
 
 export function reapIngest(services: Services): Promise<number> {
   const before = services.clock.now() - DAY_MS;
-  return deleteInPieces(services, (tx, limit) => reapBatches.run(tx, { before, limit }));
+  return reap(services, reapBatches, { before });
 }

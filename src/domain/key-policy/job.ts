@@ -4,7 +4,7 @@ import { getFact, setFact } from "../core/facts.ts";
 import { policyProjects, reapIdleRevocations, reapTelemetryDays } from "../../store/queries/idle-keys.ts";
 import type { Services } from "../core/context.ts";
 import { parseKeyPolicy } from "./key-policy.ts";
-import { deleteInPieces } from "../core/record.ts";
+import { reap } from "../core/record.ts";
 import { revokeIdle } from "./idle.ts";
 import { forgetNotices, sendDigest } from "./notices.ts";
 import { DAY_MS, utcDay } from "../../kernel/durations.ts";
@@ -22,8 +22,8 @@ export async function runKeyPolicies(services: Services): Promise<void> {
   await setFact(services, "key_policy_run", String(now));
   await applyKeyPolicies(services);
   const firstDay = utcDay(now) - KEEP_DAYS;
-  await deleteInPieces(services, (tx, limit) => reapTelemetryDays.run(tx, { before: firstDay, limit }));
-  await deleteInPieces(services, (tx, limit) => reapIdleRevocations.run(tx, { before: now - DAY_MS, limit }));
+  await reap(services, reapTelemetryDays, { before: firstDay });
+  await reap(services, reapIdleRevocations, { before: now - DAY_MS });
   await forgetNotices(services, now);
 }
 

@@ -24,7 +24,7 @@ import type { Tx } from "../../store/engine/tx.ts";
 import type { KeyNoticeRow, ProjectRow } from "../../store/schema/tables.ts";
 import type { Services } from "../core/context.ts";
 import { parseKeyPolicy, type KeyPolicy } from "./key-policy.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { reap, record } from "../core/record.ts";
 import { queueMail } from "../mail/outbox.ts";
 import { keyDigestMail, type DigestLine } from "../mail/templates.ts";
 import { idleDueAt, lackOfTelemetry, type BlockedBy } from "./idle.ts";
@@ -181,11 +181,9 @@ async function queueDigest(
 
 export async function forgetNotices(services: Services, now: number): Promise<void> {
   const yesterday = utcDay(now) - 1;
-  await deleteInPieces(services, (tx, limit) =>
-    reapNotices.run(tx, { before: now, idleBefore: now - IDLE_KEEP_MS, limit }),
-  );
+  await reap(services, reapNotices, { before: now, idleBefore: now - IDLE_KEEP_MS });
   await forgetRevoked(services);
-  await deleteInPieces(services, (tx, limit) => reapDigests.run(tx, { before: yesterday, limit }));
+  await reap(services, reapDigests, { before: yesterday });
 }
 
 async function forgetRevoked(services: Services): Promise<void> {

@@ -59,7 +59,7 @@ async function sendDue(services: Services): Promise<void> {
     const rows = await unsettledHours.all(store.read, { ...TO_SEND, limit: EVENTS_MAX });
     if (rows.length === 0 && (await maker.makeParts()) === 0) return;
     const parts = rows.flatMap((row) => partsToSend(services, row)).slice(0, EVENTS_MAX);
-    if (rows.length > 0 && parts.length === 0) return; // or they would be read again for ever
+    if (rows.length > 0 && parts.length === 0) throw new Error("a metered hour that is due has no part to send");
     const conflict = await send(services, parts);
     if (conflict) throw unavailable(services, conflict);
   }

@@ -2,6 +2,7 @@
 // lock. For workers, and for commands that run beside a server.
 import { connectPostgres } from "../postgres/client.ts";
 import { connectSqlite } from "../sqlite/open.ts";
+import { PING } from "../postgres/query.ts";
 import type { DatabaseTarget } from "../target.ts";
 
 export type Source = {
@@ -10,6 +11,8 @@ export type Source = {
   commit(): Promise<void>;
   /** `values`: in the order of the text. */
   all<R>(sql: string, values: readonly (string | number)[]): Promise<R[]>;
+  /** Rejects unless the database responds soon. */
+  ping(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -51,6 +54,7 @@ async function openSqlite(file: string): Promise<Source> {
     commit: async () => void db.exec("commit"),
     all: async <R>(sql: string, values: readonly (string | number)[]) =>
       db.prepare(sql.replace(/\$\d+/g, "?")).all(values) as R[],
+    ping: async () => {},
     close: async () => void db.close(),
   };
 }
@@ -63,6 +67,7 @@ async function openPostgres(url: string): Promise<Source> {
     commit: async () => void (await client.query("commit")),
     all: async <R>(sql: string, values: readonly (string | number)[]) =>
       (await client.query(sql, [...values])).rows as R[],
+    ping: async () => void (await client.query(PING)),
     close: () => client.end(),
   };
 }

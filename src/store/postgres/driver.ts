@@ -13,7 +13,7 @@ import { isConnectionLost } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { assertUsable } from "./maintenance.ts";
 import { toMultiRow } from "./multi-row.ts";
-import { isDeadlock, isOverloaded, isStalePlan, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isDeadlock, isOverloaded, isStalePlan, PING, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
 
 const VERSION_MIN = 150_000;
@@ -22,7 +22,6 @@ const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) 
 const NOTIFY = "select pg_notify($1, payload) from unnest($2::text[]) as payload";
 /** How often the listening connection is checked, and how long it may take to respond. */
 const CHECK_MS = 1_000;
-const CHECK_MAX_MS = 2_000;
 /**
  * The server ends a listening session that is silent for this long: its process is paused or out of reach, and the
  * leader's lock must not wait for the network to notice, which may take hours.
@@ -188,9 +187,8 @@ export class PostgresDriver implements Driver {
     const client = this.#listener;
     if (!client || this.#unanswered === client) return;
     this.#unanswered = client;
-    const query: TimedQuery = { text: "select 1", query_timeout: CHECK_MAX_MS };
     try {
-      await client.query(query);
+      await client.query(PING);
       this.#unanswered = undefined;
     } catch {
       this.#relisten(client);

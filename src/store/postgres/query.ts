@@ -24,6 +24,9 @@ function nameOf(sql: string): string | undefined {
 /** pg supports a timeout per query, but its types lack it. */
 export type TimedQuery = QueryConfig & { query_timeout: number };
 
+/** Finds out whether a connection that was idle still works. */
+export const PING: TimedQuery = { text: "select 1", query_timeout: 2_000 };
+
 export function toConfig(query: Query): TimedQuery {
   const name = nameOf(query.sql);
   return {

@@ -26,7 +26,8 @@ export class IdleWorkers {
   }
 
   take(): Worker {
-    const [worker] = this.#idle.keys();
+    // The one with the latest work, which may have kept a connection; so surplus threads end.
+    const worker = [...this.#idle.keys()].at(-1);
     if (!worker) return this.#startWorker();
     this.#remove(worker);
     worker.ref();

@@ -1,6 +1,5 @@
 // The PostgreSQL connection of a worker thread, kept for a moment after each task: an export, or the verification of a
 // long chain, is many short tasks in a row, and connecting takes longer than most of them.
-import { isConnectionLost } from "../postgres/connection-lost.ts";
 import { openSource, withSource, type Source } from "../offline/source.ts";
 import type { DatabaseTarget } from "../target.ts";
 
@@ -9,19 +8,23 @@ const KEPT_MS = 1_000;
 
 let kept: { url: string; source: Source; expiry: NodeJS.Timeout } | undefined;
 
-/** As `withSource`, for work that only reads and may run twice: a kept connection may have been lost since. */
+/** As `withSource`, for one of many short tasks. */
 export async function withKeptSource<T>(target: DatabaseTarget, work: (source: Source) => Promise<T>): Promise<T> {
   if (target.kind === "sqlite") return withSource(target, work);
-  const { url } = target;
-  const used = take(url);
-  if (used) {
-    try {
-      return await keepAfter(url, used, work);
-    } catch (error) {
-      if (!isConnectionLost(error)) throw error;
-    }
+  const source = (await takeWorking(target.url)) ?? (await openSource(target));
+  return keepAfter(target.url, source, work);
+}
+
+/** The kept connection, unless it was lost since. */
+async function takeWorking(url: string): Promise<Source | undefined> {
+  const source = take(url);
+  try {
+    await source?.ping();
+    return source;
+  } catch {
+    if (source) close(source);
+    return undefined;
   }
-  return keepAfter(url, await openSource(target), work);
 }
 
 /** Closes the connection if the work fails, which may have left a transaction open. */

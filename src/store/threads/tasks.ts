@@ -90,7 +90,7 @@ export async function runTask(task: Task, onProgress: (step: Step) => void): Pro
   if (task.op === "verify") return verify(task);
   if (task.op === "series") return withKeptSource(task.target, (source) => readSeries(source, task.query));
   if (task.op === "export") return withKeptSource(task.target, (source) => exportPart(source, task.query));
-  if (task.op === "read") return withKeptSource(task.target, (source) => readRows(source, task.query));
+  if (task.op === "read") return withSource(task.target, (source) => readRows(source, task.query));
   if (task.op === "quick") return quickCheck(task.file);
   if (task.op === "copy") return copy(task.file, task.to);
   return withSource(task.target, (source) => inspect(source, onProgress));

@@ -1,4 +1,4 @@
-// Reads a usage series in a worker thread, on a connection of its own: ranks the groups, then reads the buckets of the
+// Reads a usage series in a worker thread: ranks the groups, then reads the buckets of the
 // largest. The remainder is the difference to the total, which is stored apart. Returns the response as text, so that
 // the main thread does not have to serialise it.
 import { ABOVE_CAP, ALLOWED } from "../../kernel/usage/groups.ts";

@@ -48,6 +48,7 @@ function sourceOf(rows: AuditLogRow[], head: ChainHead | undefined) {
     kind: "sqlite",
     begin: async () => void queries.push("begin"),
     commit: async () => void queries.push("commit"),
+    ping: async () => {},
     close: async () => {},
     all: async <R>(sql: string, values: readonly (string | number)[]) => {
       const [workspace_id, after = 0, last = 0] = values as [string, number?, number?];
