@@ -21,7 +21,7 @@ import { ExitError } from "../kernel/exit-error.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { codeOf } from "../platform/errors.ts";
-import { createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
+import { createDirDurably, createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/tx.ts";
@@ -170,10 +170,9 @@ export function findBackup(dir: string, wanted: string): Backup {
 }
 
 /** Creates the folder in which a backup is assembled, and removes those that crashes left behind. */
-export function createPartialDir(dir: string, id: string): string {
+export async function createPartialDir(dir: string, id: string): Promise<string> {
   try {
-    const made = mkdirSync(dir, { recursive: true, mode: 0o700 });
-    if (made !== undefined) for (let at = dir; at.length >= made.length; at = dirname(at)) fsyncDir(dirname(at));
+    await createDirDurably(dir);
     for (const name of readdirSync(dir)) {
       const path = join(dir, name);
       if (!ID.test(name.slice(1)) || !name.startsWith(".")) continue;

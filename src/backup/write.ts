@@ -30,7 +30,7 @@ type BackupJob = {
 type WrittenBackup = { manifest: Manifest; folder: string };
 
 export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: BackupJob): Promise<WrittenBackup> {
-  const partial = createPartialDir(dir, id);
+  const partial = await createPartialDir(dir, id);
   try {
     const { file, tool, contents } = await copy(partial);
     const path = join(partial, file);

@@ -14,7 +14,8 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { mkdir, open, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { codeOf } from "./errors.ts";
 
 /** Syncs the contents of a file. */
@@ -77,6 +78,35 @@ export function writeFileAtomically(path: string, data: string | Uint8Array, mod
     rmSync(temporary, { force: true });
   }
   fsyncDir(dirname(path));
+}
+
+/** The same without blocking the event loop: for what a server writes while it serves. */
+export async function writeFileAtomicallyAsync(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
+  const temporary = temporaryName(path);
+  try {
+    await writeFile(temporary, data, { mode, flag: "wx", flush: true });
+    await rename(temporary, path);
+  } finally {
+    await rm(temporary, { force: true });
+  }
+  await fsyncDirAsync(dirname(path));
+}
+
+/** Creates a folder that only its owner can use, and missing parents, each with its name synced. */
+export async function createDirDurably(dir: string): Promise<void> {
+  const path = resolve(dir);
+  const first = await mkdir(path, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let at = path; at.length >= first.length; at = dirname(at)) await fsyncDirAsync(dirname(at));
+}
+
+async function fsyncDirAsync(dir: string): Promise<void> {
+  const handle = await open(dir, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 /** Appends all of a text to an open file. A pipe or a device can only be written: it refuses to be synced. */

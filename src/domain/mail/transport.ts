@@ -1,9 +1,9 @@
 // Mail transports: SMTP, files, or the log, as KEYRACK_MAIL_URL says. nodemailer is loaded lazily: most instances send
 // no mail on most days.
-import { mkdir, readdir, rm, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { DAY_MS } from "../../kernel/durations.ts";
-import { writeFileAtomically } from "../../platform/fsync.ts";
+import { createDirDurably, writeFileAtomicallyAsync } from "../../platform/fsync.ts";
 import { MailRefused, type Mail, type MailTransport } from "./message.ts";
 
 const CONNECT_MS = 10_000;
@@ -71,15 +71,18 @@ function isPermanent({ responseCode = 0, command = "" }: SmtpError): boolean {
  * mailbox, and the only place where live links are stored in plain text.
  */
 export function fileTransport(dir: string, from: string): MailTransport {
+  // Shared by concurrent deliveries: none may finish before the name of a new folder is synced.
+  let creation: Promise<void> | undefined;
   return {
     async deliver(mail) {
       const { createTransport } = await import("nodemailer");
       const composer = createTransport({ streamTransport: true, buffer: true, newline: "windows" });
       const { message } = await composer.sendMail(toMessage(mail, from));
-      await mkdir(dir, { recursive: true, mode: 0o700 });
+      creation ??= createDirDurably(dir).finally(() => (creation = undefined));
+      await creation;
       // Named by the message, so that a second delivery replaces the first. Durable, because the outbox forgets it.
       const name = `${new Date(mail.date).toISOString().replace(/[:.]/g, "-")}-${mail.id}.eml`;
-      writeFileAtomically(join(dir, name), message as Buffer);
+      await writeFileAtomicallyAsync(join(dir, name), message as Buffer);
     },
     async prune() {
       const names = await readdir(dir).catch(() => []);
