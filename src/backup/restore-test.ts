@@ -13,6 +13,7 @@ import { withSignal, type OnProgress } from "../store/progress.ts";
 import { ScratchUnavailable, SCRATCH_MARK, withScratchDatabase } from "../store/postgres/scratch.ts";
 import { restoreDump } from "../store/postgres/restore.ts";
 import { UnreadableDump } from "../store/postgres/tools.ts";
+import { SchemaRefused } from "../store/schema/migrate.ts";
 import {
   assertChecksum,
   backupDir,
@@ -116,14 +117,22 @@ function isAboutBackup(error: unknown): boolean {
 }
 
 /** Compares the restored database with the manifest, then opens it as this version would, migrations included. */
-async function inspectRestored(target: DatabaseTarget, { manifest }: Backup, onProgress: OnProgress): Promise<Outcome> {
+async function inspectRestored(target: DatabaseTarget, backup: Backup, onProgress: OnProgress): Promise<Outcome> {
   const { contents, findings, chains, audit_rows } = await inspect(target, onProgress);
-  const problems = [...findings, ...contentDifferences(manifest, contents)];
-  if (problems.length === 0) {
+  const problems = [...findings, ...contentDifferences(backup.manifest, contents)];
+  if (problems.length === 0) await openAndClose(target, backup.id);
+  return { findings: problems, chains, audit_rows };
+}
+
+async function openAndClose(target: DatabaseTarget, id: string): Promise<void> {
+  try {
     const store = await openStore(target, { now: Date.now, fatal: () => {} });
     await store.close();
+  } catch (error) {
+    // No verdict: the version that made the backup can open it. Nor are these settings wrong, as at a start.
+    if (error instanceof SchemaRefused) throw new BackupRefused(`Backup ${id} cannot be tested: ${error.message}`);
+    throw error;
   }
-  return { findings: problems, chains, audit_rows };
 }
 
 /** Removes what killed tests left behind before this time. */

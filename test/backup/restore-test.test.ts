@@ -17,6 +17,7 @@ import { formatTimestamp } from "../../src/kernel/timestamps.ts";
 import { withPostgres } from "../../src/store/postgres/client.ts";
 import { toolFailed, UnreadableDump } from "../../src/store/postgres/tools.ts";
 import { runBackends } from "../../harness/databases/backends.ts";
+import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { addTenants, backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -43,6 +44,19 @@ for (const backend of runBackends) {
       ]);
       expect(pruneBackups(settings, { deploymentId: await ownDeploymentId(fixture.services) }).removed).toEqual([]);
       expect(readdirSync(settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
+    });
+
+    it("refuses with exit code 1, and gives no verdict, for a backup that a newer version made", async () => {
+      await using fixture = await testServices(backend);
+      const { settings, store } = fixture.services;
+      const newer = "insert into schema_migrations (version, name, checksum, applied_at) values (9001, 'x', 'x', 0)";
+      await rawSql(store.target, newer);
+      const { id } = await createBackup(fixture.services);
+      await expect(testBackup(fixture.services, id)).rejects.toMatchObject({
+        message: expect.stringMatching(new RegExp(`^Backup ${id} cannot be tested: .* is newer than this version`)),
+        exitCode: 1,
+      });
+      expect(viewBackups(settings)[0]).toMatchObject({ tested_at: null, problem: null });
     });
 
     it("waits for the ones before it", async () => {
