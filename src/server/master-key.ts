@@ -12,7 +12,7 @@ import type { Store } from "../store/store.ts";
 import { createPrivateFile, readPrivateFile } from "./data-dir.ts";
 import { claimFactOnce, getFact } from "../domain/core/facts.ts";
 
-function masterKeyFile(settings: Settings, dir: string): string {
+export function masterKeyFile(settings: Settings, dir: string): string {
   return settings.master_key_file ? resolve(settings.master_key_file) : join(dir, "master.key");
 }
 
@@ -64,7 +64,7 @@ export function requireMasterKey(settings: Settings, dir: string, fingerprint: s
 function requireKeyOf(file: string, fingerprint: string): void {
   if (!existsSync(file))
     throw new BadSetting(
-      `This database was set up with a master key that is not here. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
+      `There is no master key at ${file}, and this database was set up with one. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
     );
   if (readVault(file).fingerprint === fingerprint) return;
   // As after a restore of a backup from before a rotation.

@@ -83,7 +83,7 @@ async function doctor(options: OperatorOptions): Promise<void> {
   if (pid !== process.pid) await refuseOtherPlaces(options, operatorSettings(options));
   const dir = resolve(settings.data_dir);
   const [{ checkSettings }, { checkDatabase }] = await Promise.all([import("./settings.ts"), import("./database.ts")]);
-  const findings: Finding[] = [
+  const all: Finding[] = [
     finding,
     ...checkNamedConfig(options),
     ...(await checkSettings(settings, pid)),
@@ -91,6 +91,8 @@ async function doctor(options: OperatorOptions): Promise<void> {
     ...(await checkConnections(settings)),
     ...(await checkShares(dir)),
   ];
+  // A master key file that cannot be used is found in the settings and with the database.
+  const findings = all.filter(({ what }, at) => all.findIndex((each) => each.what === what) === at);
   const failed = findings.filter(({ level }) => level === "fail");
   const lines = findings.flatMap(({ level, what, fix }) => [[level, what], ...(fix ? [["", `→ ${fix}`]] : [])]);
   printResult(options, {

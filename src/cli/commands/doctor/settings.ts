@@ -6,7 +6,7 @@ import { isLoopback, plainConnections } from "../../../config/exposure.ts";
 import type { Settings } from "../../../config/settings.ts";
 import { fail, ok, risk, type Finding } from "./findings.ts";
 
-const PRIVATE_FILES = ["bootstrap.token", "keyrack.db", "keyrack.toml"];
+const PRIVATE_FILES = ["master.key", "bootstrap.token", "keyrack.db", "keyrack.toml"];
 const FREE_MIN = 1024 ** 3;
 /** Files that the server opens beside its connections: database, log, modules. */
 const OWN_FILES = 200;
@@ -17,7 +17,7 @@ const SECRET_FIX = "The server needs this secret; no other user may read it.";
 export async function checkSettings(settings: Settings, pid: number): Promise<Finding[]> {
   return [
     ...checkConsistency(settings),
-    ...checkFiles(resolve(settings.data_dir), settings),
+    ...(await checkFiles(resolve(settings.data_dir), settings)),
     ...(await checkSecretFiles(settings)),
     ...checkExposure(settings),
     ...checkOpenFiles(settings, pid),
@@ -34,7 +34,8 @@ function checkConsistency(settings: Settings): Finding[] {
   }
 }
 
-function checkFiles(dir: string, settings: Settings): Finding[] {
+async function checkFiles(dir: string, settings: Settings): Promise<Finding[]> {
+  const { masterKeyFile } = await import("../../../server/master-key.ts");
   if (!existsSync(dir))
     return [fail(`The data dir ${dir} does not exist.`, "Start the server once, or set --data-dir.")];
   const found: Finding[] = [];
@@ -42,6 +43,7 @@ function checkFiles(dir: string, settings: Settings): Finding[] {
     found.push(fail("The data dir is accessible to others.", `Run: chmod 700 ${dir}`));
   for (const name of PRIVATE_FILES) {
     const path = join(dir, name);
+    if (path === masterKeyFile(settings, dir)) continue; // see checkSecretFiles
     if (existsSync(path) && (statSync(path).mode & 0o077) !== 0)
       found.push(fail(`${name} is readable by others.`, `Run: chmod 600 ${path}`));
   }
@@ -59,21 +61,27 @@ function checkFiles(dir: string, settings: Settings): Finding[] {
 }
 
 /**
- * Secrets outside of the data dir that a start reads. It refuses one that is missing or that others can read, except a
- * TLS key. The master key is compared with the database, see checkMasterKey.
+ * Secrets that a start reads. It refuses one that others can read, except a TLS key, and one that is missing, except
+ * the master key, which the first start creates. checkMasterKey compares that with the database.
  */
 async function checkSecretFiles(settings: Settings): Promise<Finding[]> {
   const { readPrivateFile } = await import("../../../server/data-dir.ts");
-  const { bootstrap, bootstrap_token_file, tls_key } = settings;
-  return [bootstrap ? bootstrap_token_file : "", tls_key].flatMap((file) => {
-    try {
-      if (file) readPrivateFile(resolve(file));
-      return [];
-    } catch (error) {
-      const finding = file === tls_key ? risk : fail;
-      return [finding((error as Error).message, SECRET_FIX)];
-    }
-  });
+  const { findVault } = await import("../../../server/master-key.ts");
+  const { bootstrap, bootstrap_token_file, data_dir, tls_key } = settings;
+  return [
+    ...findingsOf(fail, () => findVault(settings, resolve(data_dir))),
+    ...findingsOf(fail, () => bootstrap && bootstrap_token_file && readPrivateFile(resolve(bootstrap_token_file))),
+    ...findingsOf(risk, () => tls_key && readPrivateFile(resolve(tls_key))),
+  ];
+}
+
+function findingsOf(finding: typeof risk, read: () => unknown): Finding[] {
+  try {
+    read();
+    return [];
+  } catch (error) {
+    return [finding((error as Error).message, SECRET_FIX)];
+  }
 }
 
 function checkExposure(settings: Settings): Finding[] {
