@@ -8,11 +8,18 @@ import { BadSetting, type Settings } from "./settings.ts";
 const METERED_HOURS_MIN_MS = 8 * DAY_MS;
 const TOKEN_MIN_CHARS = 22; // 128 bits in base64url
 
-/** Names every rule that is broken. */
+/** Rejects what brokenRules finds. */
 export function requireConsistent(settings: Settings): void {
+  const broken = brokenRules(settings);
+  if (broken.length > 0) throw new BadSetting(broken.join(" "));
+}
+
+/** A sentence for each rule that is broken. */
+export function brokenRules(settings: Settings): string[] {
   const { host, port, metrics, tls_cert, tls_key, bootstrap, bootstrap_token } = settings;
   const { meter_url, series, series_hours, public_url, idempotency_store, redis_url } = settings;
   const isPushed = meter_url !== null;
+  const badToken = bootstrap && bootstrap_token ? tokenProblem(bootstrap_token) : null;
   const rules: [isBroken: boolean, message: string][] = [
     [Boolean(tls_cert) !== Boolean(tls_key), "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together."],
     [
@@ -34,6 +41,7 @@ export function requireConsistent(settings: Settings): void {
       Boolean(bootstrap_token) && Boolean(settings.bootstrap_token_file),
       "Set KEYRACK_BOOTSTRAP_TOKEN or KEYRACK_BOOTSTRAP_TOKEN_FILE, not both.",
     ],
+    [badToken !== null, badToken ?? ""],
     [
       settings.restore_test_database_url.kind === "sqlite",
       "KEYRACK_RESTORE_TEST_DATABASE_URL must be a postgres:// URL: SQLite needs no scratch database.",
@@ -43,16 +51,19 @@ export function requireConsistent(settings: Settings): void {
       `KEYRACK_IDEMPOTENCY_STORE=${idempotency_store} needs KEYRACK_REDIS_URL.`,
     ],
   ];
-  const broken = rules.flatMap(([isBroken, message]) => (isBroken ? [message] : []));
-  if (broken.length > 0) throw new BadSetting(broken.join(" "));
-  if (bootstrap && bootstrap_token) requireUsableToken(bootstrap_token);
+  return rules.flatMap(([isBroken, message]) => (isBroken ? [message] : []));
 }
 
 /** A bootstrap token, of a setting or a file. */
 export function requireUsableToken(token: string): void {
+  const problem = tokenProblem(token);
+  if (problem !== null) throw new BadSetting(problem);
+}
+
+function tokenProblem(token: string): string | null {
   if (token.length < TOKEN_MIN_CHARS)
-    throw new BadSetting(`The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`);
+    return `The bootstrap token is too short: it needs at least ${TOKEN_MIN_CHARS} random characters.`;
   const kind = guessCredentialKind(token);
-  if (kind !== null && kind !== "bootstrap")
-    throw new BadSetting(`The bootstrap token must not look like another credential (${kind}).`);
+  if (kind === null || kind === "bootstrap") return null;
+  return `The bootstrap token must not look like another credential (${kind}).`;
 }

@@ -66,10 +66,12 @@ export function loadSettings({ env, flags = {}, configFile, cwd = process.cwd() 
       problems.push(`${sourceName(name, source, path)}: ${(error as Error).message}`);
     }
   }
-  if (problems.length > 0) throw new BadSetting(problems.join("; "));
+  if (problems.length > 0) throw new BadSetting(problems.map(toSentence).join(" "));
   if (raw.data_dir.source === "default") requireTrustedDataDir(resolve(cwd, raw.data_dir.value));
   return { settings: settings as Settings, raw, warnings };
 }
+
+const toSentence = (problem: string): string => (/[.?]$/.test(problem) ? problem : `${problem}.`);
 
 function sourceName(name: SettingName, source: Source, file: string | null): string {
   if (source === "flag") return `--${name.replaceAll("_", "-")}`;

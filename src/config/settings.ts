@@ -47,7 +47,7 @@ export const settingNamesByGroup = Object.entries(settingGroups).map(([title, gr
   names: Object.keys(group) as SettingName[],
 }));
 
-/** A setting that cannot be used. The message is one sentence. */
+/** Settings that cannot be used. The message is one line, with a sentence or two for each problem. */
 export class BadSetting extends ExitError {
   constructor(message: string) {
     super(message, 2);

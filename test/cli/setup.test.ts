@@ -151,12 +151,19 @@ describe("keyrack doctor", () => {
     const rare = expect.stringContaining("Restore tests are more than 8 days apart") as string;
     expect(await whats({ KEYRACK_RESTORE_TEST_EVERY: "9d" })).toContainEqual(rare);
     expect(await whats({ KEYRACK_RESTORE_TEST_EVERY: "8d" })).not.toContainEqual(rare);
-    const refused = await report({ KEYRACK_TLS_KEY: key, KEYRACK_MASTER_KEY_FILE: join(temp.dir, "none") });
+    const refused = await report({
+      KEYRACK_TLS_KEY: key,
+      KEYRACK_MASTER_KEY_FILE: join(temp.dir, "none"),
+      KEYRACK_IDEMPOTENCY_STORE: "redis",
+      KEYRACK_BOOTSTRAP_TOKEN: "short",
+    });
     expect(refused.code).toBe(4);
     const failed = refused.findings.filter(({ level }) => ["risk", "fail"].includes(level)).map(({ what }) => what);
     expect(failed).toEqual(
       expect.arrayContaining([
         "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together.",
+        "KEYRACK_IDEMPOTENCY_STORE=redis needs KEYRACK_REDIS_URL.",
+        "The bootstrap token is too short: it needs at least 22 random characters.",
         `${key} is readable by others. Run: chmod 600 ${key}`,
         `There is no master key at ${join(temp.dir, "none")}, and this database was set up with one. Set KEYRACK_MASTER_KEY_FILE to that key's file.`,
       ]),

@@ -79,16 +79,20 @@ describe("settings", () => {
     expect(() => loadSettings({ env, cwd: at.dir })).toThrow(
       [
         `${file}: unknown setting "regoin". Did you mean "region"?`,
-        `${file}: host must be a string, a number or a boolean`,
+        `${file}: host must be a string, a number or a boolean.`,
         "Unknown setting KEYRACK_BACKUP_EVRY. Did you mean KEYRACK_BACKUP_EVERY?",
-        "KEYRACK_PORT: must be a whole number from 0 to 65535",
-        `${file}: public_url: must be an http:// or https:// URL`,
-        `${file}: throttle: must be on or off`,
-      ].join("; "),
+        "KEYRACK_PORT: must be a whole number from 0 to 65535.",
+        `${file}: public_url: must be an http:// or https:// URL.`,
+        `${file}: throttle: must be on or off.`,
+      ].join(" "),
     );
-    const { settings } = load({ KEYRACK_TLS_CERT: "cert.pem", KEYRACK_METER_URL: "https://m.example" });
-    const rules = /KEYRACK_TLS_CERT and KEYRACK_TLS_KEY.* KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL/;
-    expect(() => requireConsistent(settings)).toThrow(rules);
+    const rules = [
+      ["KEYRACK_TLS_CERT", "cert.pem", "KEYRACK_TLS_CERT and KEYRACK_TLS_KEY go together."],
+      ["KEYRACK_METER_URL", "https://m.example", "KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it."],
+      ["KEYRACK_BOOTSTRAP_TOKEN", "short", "The bootstrap token is too short: it needs at least 22 random characters."],
+    ] as const;
+    const { settings } = load(Object.fromEntries(rules));
+    expect(() => requireConsistent(settings)).toThrow(rules.map(([, , rule]) => rule).join(" "));
   });
 
   it("and variables that the CLI and the library read are known", () => {

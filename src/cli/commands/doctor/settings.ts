@@ -1,7 +1,7 @@
 // What `keyrack doctor` finds in the settings and in the files that they name, without a connection to anything.
 import { existsSync, readFileSync, statfsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { requireConsistent } from "../../../config/consistency.ts";
+import { brokenRules } from "../../../config/consistency.ts";
 import { isLoopback, plainConnections } from "../../../config/exposure.ts";
 import type { Settings } from "../../../config/settings.ts";
 import { fail, ok, risk, type Finding } from "./findings.ts";
@@ -16,22 +16,12 @@ const SECRET_FIX = "The server needs this secret; no other user may read it.";
 /** `pid` is that of the instance with these settings, or of this command. */
 export async function checkSettings(settings: Settings, pid: number): Promise<Finding[]> {
   return [
-    ...checkConsistency(settings),
+    ...brokenRules(settings).map((rule) => fail(rule, "The server does not start with these settings.")),
     ...(await checkFiles(resolve(settings.data_dir), settings)),
     ...(await checkSecretFiles(settings)),
     ...checkExposure(settings),
     ...checkOpenFiles(settings, pid),
   ];
-}
-
-/** Settings that a start refuses. */
-function checkConsistency(settings: Settings): Finding[] {
-  try {
-    requireConsistent(settings);
-    return [];
-  } catch (error) {
-    return [fail((error as Error).message, "The server does not start with these settings.")];
-  }
 }
 
 async function checkFiles(dir: string, settings: Settings): Promise<Finding[]> {
