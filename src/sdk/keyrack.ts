@@ -54,6 +54,7 @@ export function createKeyrackWith<Resources = undefined>(
       cache?.note(changed);
       waiters.resolve();
     },
+    loading: () => waiters.loading(),
     failed(error) {
       // With a policy from the cache file, one failed refresh is enough to start with it.
       if (state.policy) waiters.resolve();

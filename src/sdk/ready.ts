@@ -46,11 +46,12 @@ function startError({ status, redirect }: CallError): KeyrackError {
   return new KeyrackError(`Cannot start: ${reason} (status ${status}).`, { code: "rejected", status });
 }
 
-/** `cause`: why the last call failed; null while none has. */
-function timeoutError(timeoutMs: number | undefined, url: string, cause: Error | null): KeyrackError {
-  const message = `keyrack has no policy after ${timeoutMs} ms from ${url}`;
-  if (!cause) return new KeyrackError(`${message}: no response yet.`, { code: "timeout" });
-  return new KeyrackError(`${message}: ${redactCredentials(cause.message)}`, { code: "timeout", cause });
+/** `last`: why the last call failed, or how far the calls are. */
+function timeoutError(timeoutMs: number | undefined, url: string, last: Error | string): KeyrackError {
+  const isText = typeof last === "string";
+  const why = isText ? last : redactCredentials(last.message);
+  const message = `keyrack has no policy after ${timeoutMs} ms from ${url}: ${why}`;
+  return new KeyrackError(message, { code: "timeout", ...(!isText && { cause: last }) });
 }
 
 /** Never advises to call another site: it would get the secret key. */
@@ -89,8 +90,8 @@ export class Waiters {
   #isLogged = false;
   /** Redirects in a row. */
   #redirects = 0;
-  /** Why the last call for the first policy failed. */
-  #failure: Error | null = null;
+  /** Why the last call for the first policy failed, or how far the calls are. */
+  #last: Error | string = "no response yet.";
   #closed: KeyrackError | null = null;
   readonly #waiting = new Set<Waiter>();
 
@@ -100,10 +101,15 @@ export class Waiters {
     this.#hasPolicy = hasPolicy;
   }
 
+  /** After a page that is not the last one. */
+  loading(): void {
+    this.#last = "it is still being loaded.";
+  }
+
   /** After a call for the first policy failed. */
   failed(runtime: Runtime, error: Error): void {
     const call = error instanceof CallError ? error : null;
-    this.#failure = error;
+    this.#last = error;
     this.#redirects = call?.redirect ? this.#redirects + 1 : 0;
     // A proxy may send a single one while the server behind it restarts.
     if (call && isRejection(call) && this.#redirects !== 1) this.reject(startError(call));
@@ -124,7 +130,7 @@ export class Waiters {
       const onTimeout = () => {
         this.#waiting.delete(waiter);
         if (this.#hasPolicy()) return resolve();
-        reject(timeoutError(timeoutMs, this.#url, this.#failure));
+        reject(timeoutError(timeoutMs, this.#url, this.#last));
       };
       const cancel = timeoutMs === undefined ? () => {} : this.#ports.after(timeoutMs, onTimeout, true);
       const waiter: Waiter = {

@@ -165,6 +165,22 @@ describe("a KeyrackError", () => {
     expect(await waiting).toMatchObject({ code: "closed", status: null });
   });
 
+  it("of a timeout says that a large policy is still being loaded, whatever failed before", async () => {
+    const ports = new ManualPorts();
+    await using plane = await FakeControlPlane.start();
+    plane.mint();
+    plane.mint();
+    plane.feed.ceiling = 1;
+    plane.injectFault = ({ query }) =>
+      plane.seen.length === 1 ? { status: 503 } : query.has("cursor") ? "hang" : undefined;
+    await using instance = await startTestKeyrack({ plane, ports, ready: false });
+    const late = instance.keyrack.ready({ timeoutMs: 20_000 }).catch((error: KeyrackError) => error);
+    await until(() => (toRetry(ports), plane.seen.length === 3));
+    ports.advance(20_000);
+    const message = `keyrack has no policy after 20000 ms from ${plane.url}: it is still being loaded.`;
+    expect(await late).toMatchObject({ code: "timeout", message });
+  });
+
   it("follows close(), also where ready() had resolved", async () => {
     await using instance = await startTestKeyrack();
     await instance.keyrack.ready();

@@ -16,6 +16,8 @@ import type { PolicyState } from "./policy-state.ts";
 type FeedEvents = {
   /** The policy changed or was confirmed. */
   confirmed(changed: boolean): void;
+  /** A page of a snapshot arrived, and more follow. */
+  loading(): void;
   failed(error: Error): void;
 };
 
@@ -138,6 +140,7 @@ export class Feed {
     const loader = new SnapshotLoader(this.#expected);
     let cursor = loader.add(json);
     for (let pages = 1; cursor !== null; pages++) {
+      this.#events.loading();
       if (pages >= PAGES_MAX) throw new PolicyError("The snapshot has too many pages.");
       const query = { max_keys: String(this.#pageKeys), cursor };
       const reply = await this.#get("snapshot", query, caps, PAGE_TIMEOUT_MS);
