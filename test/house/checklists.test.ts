@@ -7,6 +7,8 @@ import { describe, expect, it } from "vitest";
 import { filesIn, importsOf, readText, root, targetOf } from "../../harness/repository.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { endpoints } from "../../src/api/index.ts";
+import { WAIT_TEXTS } from "../../src/cli/api/change-and-wait.ts";
+import type { CommandSpecs } from "../../src/cli/api/command-spec.ts";
 import { buildFullProgram, commandTable } from "../../src/cli/command-table.ts";
 import { listCompletions } from "../../src/cli/commands/completion.ts";
 import { envOf, settingNames, settingNamesByGroup } from "../../src/config/settings.ts";
@@ -151,6 +153,14 @@ describe("a column", () => {
 });
 
 describe("a CLI command", () => {
+  it("with --wait has the texts of its verb in src/cli/api/change-and-wait.ts", () => {
+    const specs = JSON.parse(readText("src/cli/api/commands.gen.json")) as CommandSpecs;
+    const verbs = Object.values(specs).flatMap((byVerb) =>
+      Object.entries(byVerb).flatMap(([verb, { flags }]) => (flags.some(({ flag }) => flag === "wait") ? [verb] : [])),
+    );
+    expect([...new Set(verbs)].toSorted()).toEqual(Object.keys(WAIT_TEXTS).toSorted());
+  });
+
   it("that has a file is loaded by src/cli/command-table.ts", () => {
     const reached = new Set<string>();
     const visit = (file: string): void => {

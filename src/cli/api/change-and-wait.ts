@@ -65,8 +65,8 @@ function lateNodes(propagation: Propagation): string {
   ].join(", ");
 }
 
-/** By verb. */
-const TEXTS = {
+/** By verb: of every command with --wait. */
+export const WAIT_TEXTS = {
   revoke: { doing: "Revoking", done: "Revoked", state: "key is revoked", late: "may still accept it" },
   disable: { doing: "Disabling", done: "Disabled", state: "key is disabled", late: "may still accept it" },
   enable: { doing: "Enabling", done: "Enabled", state: "key is enabled", late: "may not accept it yet" },
@@ -76,7 +76,7 @@ const TEXTS = {
 };
 
 export const changeAndWait: Run = async (spec, args, options) => {
-  const texts = TEXTS[spec.verb as keyof typeof TEXTS];
+  const texts = WAIT_TEXTS[spec.verb as keyof typeof WAIT_TEXTS];
   const started = Date.now();
   const spinner = createSpinner();
   let text = "";
