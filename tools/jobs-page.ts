@@ -65,7 +65,7 @@ export function jobsPage(): string {
   return [
     "# Scheduled jobs",
     "",
-    'Generated from the job table by `npm run docs`. What Keyrack does in the background. Unless a row says "every process", only the leader, one process of the deployment, runs the job. A job that fails is logged (`job failed`, with its name) and retried at its next interval; meanwhile `keyrack status` shows `worker: degraded`, as it does where no process leads.',
+    'Generated from the job table by `npm run docs`. What Keyrack does in the background. Unless a row says "every process", only the leader, one process of the deployment, runs the job. A job that fails is logged (`job failed`, with its name) and retried at its next interval; meanwhile `keyrack status` shows `worker: degraded`, as it does on a process that has not been able to find out for 15 seconds whether one leads.',
     "",
     ...heading(["job", "every", "runs in", "what it does"]),
     ...rows,

@@ -15,7 +15,7 @@ import {
 const NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057";
 const LACKS = "This secret key lacks a permission for this.";
 
-/** By the law, not by the table under test: "itself" is what every restricted key may. */
+/** Stated here again, because the table is under test. "itself": what every restricted key may do with itself. */
 function neededFor(method: string, path: string): Permission | "itself" | "unrestricted" {
   if (/^\/v1\/(policy|ratelimit|idempotency|ingest)\//.test(path)) return "verify";
   if (path === "/v1/embed_tokens") return "portal";
