@@ -74,8 +74,7 @@ export const sharesTable = {
     what: "Requests that wait for an earlier one on their connection, plus one per 4 KiB of waiting body",
     owners: ["cell", "account", "person", "network"],
     limits: fixed(16_384, 4_096),
-    atBound:
-      "503; beyond 16 on one connection its socket is not read, beyond 100 it is closed; beyond 64 of an owner its connections are read later",
+    atBound: "503; not read beyond 16 on one connection, closed beyond 100; read later beyond 64 of an owner",
   },
   counters: {
     what: "Slots for rate-limit counters in this process: 1 per fixed counter, 2 per sliding counter, 10 per rule",
