@@ -40,6 +40,7 @@ export async function bundleSdk(out: string, version = VERSION): Promise<Metafil
     format: "esm",
     platform: "neutral",
     target: TARGET,
+    minifySyntax: true,
     metafile: true,
     plugins: [withVersion(version)],
     logLevel: "warning",
