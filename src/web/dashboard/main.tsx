@@ -11,8 +11,11 @@ import { watchBuild } from "./shell/new-version.ts";
 import { watchConnection } from "./shell/connection.ts";
 import { watchIdle } from "./shell/idle.ts";
 
-// Another filter or tab of the same page, which JSON leaves out, takes nothing off the screen.
-guardLeaving((next) => JSON.stringify(next) === JSON.stringify(place.value) || confirmLeaving());
+// Another filter or tab of the same page, which JSON leaves out, takes no form off the screen, but stops a bulk run.
+guardLeaving((next) => {
+  const isOtherPage = JSON.stringify(next) !== JSON.stringify(place.value);
+  return confirmLeaving((_mark, question) => isOtherPage || question === "bulk");
+});
 /** Whether one of our links leads here that only a signed-in person sees. A typed address has no fragment. */
 function isLinked(): boolean {
   const at = place.value;

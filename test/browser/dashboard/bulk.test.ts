@@ -85,33 +85,43 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await page.getByText("No live keys yet").waitFor();
   });
 
-  it("asks before a run is left half-way, and continues when the person stays", async () => {
+  it("asks before a run is left half-way, continues when the person stays, and keeps the count when they leave", async () => {
     const at = await shop(suite.instance);
-    await mint(at, 3);
+    await mint(at, 7);
     const g = await open(at, { page: "keys" });
     const { page } = g;
-    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    const [second, third] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let changing = 0;
     await page.route("**/v1/bulk/keys", async (route) => {
       const body = route.request().postDataJSON() as { dry_run: boolean };
-      if (!body.dry_run && ++changing === 2) await held;
+      if (!body.dry_run) await [second.promise, third.promise][++changing - 2];
       const response = await route.fetch({ postData: body.dry_run ? body : { ...body, limit: 2 } });
       await route.fulfill({ response });
     });
     await page.getByLabel("All rows on this page").check();
     await button(page, "Revoke selected").click();
     const ask = dialog(page, "Revoke selected");
-    await ask.getByRole("button", { name: "Revoke 3 keys" }).click();
-    await ask.getByText("2 of 3 keys revoked").waitFor();
+    await ask.getByRole("button", { name: "Revoke 7 keys" }).click();
+    await ask.getByText("2 of 7 keys revoked").waitFor();
+    const question = "Leave now? Keys that were not reached stay unchanged.";
     const questions: string[] = [];
+    let leaves = false;
     page.on("dialog", (asked) => {
       questions.push(asked.message());
-      void asked.dismiss();
+      void (leaves ? asked.accept() : asked.dismiss());
     });
     await page.evaluate("location.hash += '?state=active'");
-    await expect.poll(() => questions).toEqual(["Leave now? Keys that were not reached stay unchanged."]);
-    release();
-    await ask.getByText("3 keys revoked.").waitFor();
+    await expect.poll(() => questions).toEqual([question]);
+    second.resolve();
+    await ask.getByText("4 of 7 keys revoked").waitFor();
+    leaves = true;
+    await page.evaluate("location.hash += '?state=active'");
+    await expect.poll(() => questions).toEqual([question, question]);
+    await expect.poll(() => page.url()).toContain("state=active");
+    third.resolve();
+    await ask.getByText("6 of 7 keys revoked").waitFor();
+    await button(page, "Continue").click();
+    await ask.getByText("7 keys revoked.").waitFor();
     await button(page, "Done").click();
     await g.expectClean();
   });

@@ -16,11 +16,9 @@ const unsaved = new Map<symbol, Question>();
 /** What is unsaved now. */
 export const unsavedMarks = (): ReadonlySet<symbol> => new Set(unsaved.keys());
 
-const NOTHING: ReadonlySet<symbol> = new Set();
-
-/** False if the person wants to stay. `kept`: what leaving does not lose. */
-export function confirmLeaving(kept = NOTHING): boolean {
-  const lost = [...unsaved].findLast(([mark]) => !kept.has(mark));
+/** False if the person wants to stay. `isLost`: what leaving loses; all of it by default. */
+export function confirmLeaving(isLost: (mark: symbol, question: Question) => boolean = () => true): boolean {
+  const lost = [...unsaved].findLast(([mark, question]) => isLost(mark, question));
   // oxlint-disable-next-line no-alert -- the browser's own question also works while a modal dialog is open
   return lost === undefined || confirm(QUESTIONS[lost[1]]);
 }

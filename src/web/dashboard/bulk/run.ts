@@ -5,6 +5,7 @@ import type { RouteInput, RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { toProblem, type Problem } from "../api/problems.ts";
 import { refreshReads } from "../api/query.ts";
+import { place } from "../routes.ts";
 
 type Body = RouteInput<"POST /v1/bulk/keys">["body"];
 type Page = RouteOutput<"POST /v1/bulk/keys">;
@@ -28,8 +29,8 @@ const START: Run = { found: null, done: null, state: "counting", problem: null, 
 
 type Next = { cursor: string | null; idempotencyKey: string };
 
-/** Counts the keys when the page opens, and calls `onLeave` when it closes. */
-function useCount(body: Body, change: (part: Partial<Run>) => void, onLeave: () => void): void {
+/** Counts the keys when the dialog opens. */
+function useCount(body: Body, change: (part: Partial<Run>) => void): void {
   useEffect(() => {
     const abort = new AbortController();
     const count = async (): Promise<void> => {
@@ -37,10 +38,7 @@ function useCount(body: Body, change: (part: Partial<Run>) => void, onLeave: () 
       change({ state: "asking", found: { bulk_id, matched: matched ?? data.length, keys: data } });
     };
     count().catch((error: unknown) => abort.signal.aborted || change({ state: "failed", problem: toProblem(error) }));
-    return () => {
-      abort.abort();
-      onLeave();
-    };
+    return () => abort.abort();
   }, []);
 }
 
@@ -52,7 +50,9 @@ export function useBulkRun(action: BulkAction, filter: BulkFilter) {
   const next = useRef<Next>({ cursor: null, idempotencyKey: newIdempotencyKey() });
 
   const stop = (): void => void (stopping.current = true);
-  useCount({ action, filter, dry_run: true, limit: PAGE }, change, stop);
+  useCount({ action, filter, dry_run: true, limit: PAGE }, change);
+  // Also when the person has agreed to leave for other filters: the dialog stays, with the count and Continue.
+  useEffect(() => stop, [place.value]);
 
   /** Changes one page; the next one has its own Idempotency-Key. */
   const changePage = async ({ bulk_id, matched }: Found): Promise<Page> => {

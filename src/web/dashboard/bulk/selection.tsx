@@ -15,23 +15,29 @@ type SelectionProps = {
   all: BulkFilter | null;
   /** "every key that matches", or "all live keys" without filters. */
   allWords: string;
+  onAct: (of: Chosen) => void;
 };
 
 type Chosen = Pick<BulkProps, "action" | "filter" | "whole">;
 
-export function SelectionBar({ chosen, onChange, all, allWords }: SelectionProps) {
-  const [open, setOpen] = useState<Chosen | null>(null);
-  const [whole, setWhole] = useState(false);
-  const clear = (): void => {
-    setWhole(false);
-    onChange(new Set());
+/** The dialog of a bulk action, for the list to hold: the bar goes with the filters, which may change during a run. */
+export function useBulk(onDone: () => void) {
+  const [of, setOf] = useState<Chosen | null>(null);
+  const onClose = (): void => setOf(null);
+  const finish = (): void => {
+    onClose();
+    onDone();
   };
-  if (chosen.size === 0) return null;
+  return { act: setOf, dialog: of && <BulkKeys {...of} onClose={onClose} onDone={finish} /> };
+}
+
+export function SelectionBar({ chosen, onChange, all, allWords, onAct }: SelectionProps) {
+  const [whole, setWhole] = useState(false);
   const byFilter = whole && all !== null;
   const tooMany = !byFilter && chosen.size > IDS_MAX ? `At most ${formatNumber(IDS_MAX)} keys at once.` : null;
   // What is chosen now: the list changes while the action runs.
   const ask = (action: BulkAction) => (): void =>
-    setOpen({ action, filter: byFilter ? all : { ids: [...chosen] }, whole: byFilter });
+    onAct({ action, filter: byFilter ? all : { ids: [...chosen] }, whole: byFilter });
   return (
     <div class="selection-bar" role="region" aria-label="Selection">
       <span role="status">{byFilter ? `Selected: ${allWords}` : `${plural(chosen.size, "key")} selected`}</span>
@@ -40,7 +46,7 @@ export function SelectionBar({ chosen, onChange, all, allWords }: SelectionProps
           Select {allWords}
         </Button>
       )}
-      <Button kind="quiet" onClick={clear}>
+      <Button kind="quiet" onClick={() => onChange(new Set())}>
         Clear selection
       </Button>
       <Button needs="admin" disabled={tooMany} onClick={ask("disable")}>
@@ -49,16 +55,6 @@ export function SelectionBar({ chosen, onChange, all, allWords }: SelectionProps
       <Button needs="admin" disabled={tooMany} onClick={ask("revoke")}>
         Revoke selected
       </Button>
-      {open && (
-        <BulkKeys
-          {...open}
-          onClose={() => setOpen(null)}
-          onDone={() => {
-            setOpen(null);
-            clear();
-          }}
-        />
-      )}
     </div>
   );
 }

@@ -97,7 +97,7 @@ export function Dialog({ title, onClose, children, wide = false, locked = false,
   const behind = useMemo(unsavedMarks, []);
   const close = (): void => {
     const isSending = ref.current?.querySelector(SENDING) != null;
-    if (!locked && !isSending && confirmLeaving(behind)) onClose();
+    if (!locked && !isSending && confirmLeaving((mark) => !behind.has(mark))) onClose();
   };
   const state = useModal(ref, close);
   return (

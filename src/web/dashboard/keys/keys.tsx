@@ -22,7 +22,7 @@ import { LookUpKey } from "./lookup.tsx";
 import { keyTitle, tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { place } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
-import { SelectionBar } from "../bulk/selection.tsx";
+import { SelectionBar, useBulk } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { endedReason, rotateReason, type ApiKey } from "./state.ts";
 
@@ -124,23 +124,28 @@ type KeyListProps = {
 function KeyList({ read, create, onLookUp }: KeyListProps) {
   const { open, dialog } = useDialogs(DIALOGS);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const clear = (): void => setSelected(new Set());
+  const bulk = useBulk(clear);
   const { data: list } = read.state.value;
   const rows = list?.data ?? [];
   const hasOnePage = pageCursor() === undefined && !list?.has_more && !list?.next_cursor;
   const filters = filtersText();
-  useEffect(() => setSelected(new Set()), [filters]);
+  useEffect(clear, [filters]);
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
   return (
     <>
       <KeyFilters projects={projects} onLookUp={onLookUp} />
-      <SelectionBar
-        key={filters}
-        chosen={selected}
-        onChange={setSelected}
-        all={hasOnePage ? null : bulkFilter()}
-        allWords={isFiltered(KEY_FILTERS) ? "every key that matches" : `all ${env.value} keys`}
-      />
+      {selected.size > 0 && (
+        <SelectionBar
+          key={filters}
+          chosen={selected}
+          onChange={setSelected}
+          all={hasOnePage ? null : bulkFilter()}
+          allWords={isFiltered(KEY_FILTERS) ? "every key that matches" : `all ${env.value} keys`}
+          onAct={bulk.act}
+        />
+      )}
       <List
         read={read}
         caption="Keys"
@@ -160,6 +165,7 @@ function KeyList({ read, create, onLookUp }: KeyListProps) {
         }}
       />
       {dialog}
+      {bulk.dialog}
     </>
   );
 }
