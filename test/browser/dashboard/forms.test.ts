@@ -154,6 +154,23 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await create.waitFor();
   });
 
+  it("creates a key for the tenant that was filtered by when its dialog opened, also after Back", async () => {
+    const at = await shop(suite.instance);
+    const other = await suite.instance.call(at.key, "POST /v1/tenants", { external_id: "initech", name: "Initech" });
+    const g = await open(at, { page: `keys?tenant=${other.body.id}` });
+    const { page } = g;
+    await g.show(`keys?tenant=${at.tenant_id}`);
+    await button(page, "Create key").first().click();
+    const tenant = dialog(page, "Create key").getByRole("combobox", { name: "Tenant" });
+    await expect.poll(() => tenant.inputValue()).toBe("Globex");
+    const filter = page.getByRole("combobox", { name: "Filter by tenant", includeHidden: true });
+    await page.evaluate("history.back()");
+    await expect.poll(() => filter.inputValue()).toBe("Initech");
+    expect(await tenant.inputValue()).toBe("Globex");
+    await button(page, "Cancel").click();
+    await g.expectClean();
+  });
+
   it("never sends the record chosen before while the field shows another text", async () => {
     const at = await shop(suite.instance);
     const g = await open(at, { page: `keys?project=${at.project_id}&tenant=${at.tenant_id}&create=key` });

@@ -81,9 +81,8 @@ export const useTenants = (ids: readonly string[], options: Options = {}): Reado
 export const useTenant = (id = "", options: Options = {}): Tenant | undefined =>
   useTenants(id === "" ? [] : [id], options).get(id);
 
-/** The tenant in the address. */
-export function useTenantParam(): { tenant: Tenant | undefined; chosen: Suggestion | null } {
-  const id = param("tenant");
+/** The tenant in the address, by default. */
+export function useTenantParam(id = param("tenant")): { tenant: Tenant | undefined; chosen: Suggestion | null } {
   const tenant = useTenant(id);
   return { tenant, chosen: id === "" ? null : { id, label: tenant ? tenantLabel(tenant) : id } };
 }

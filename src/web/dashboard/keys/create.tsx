@@ -38,11 +38,11 @@ function keyOf(values: Values) {
   };
 }
 
-/** The project and the tenant that the list below is filtered by, or the only project. */
+/** The project and the tenant that the list was filtered by when the dialog opened, or the only project. */
 function useFiltered(projects: readonly Project[]): { project: Suggestion | null; tenant: Suggestion | null } {
-  const wanted = param("project");
-  const project = projects.find(({ id }) => id === wanted) ?? (projects.length === 1 ? projects[0] : undefined);
-  const { tenant, chosen } = useTenantParam();
+  const [wanted] = useState(() => ({ project: param("project"), tenant: param("tenant") }));
+  const project = projects.find(({ id }) => id === wanted.project) ?? (projects.length === 1 ? projects[0] : undefined);
+  const { tenant, chosen } = useTenantParam(wanted.tenant);
   return { project: project ? { id: project.id, label: project.name } : null, tenant: tenant ? chosen : null };
 }
 
