@@ -58,6 +58,14 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       const tops = await figures.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().top));
       expect(tops.map((top) => tops.indexOf(top))).toEqual([0, 0, 0, 3, 3]); // three in a row, then two
     }
+    const live = (await demo.call("GET /v1/keys?env=live&limit=1")).data[0];
+    await g.page.goto("about:blank");
+    asked = new Set();
+    await g.page.goto(`${demo.url}/#/w/demo/live/portal?tenant=${live.tenant_id}&project=${live.project_id}`);
+    await g.page.locator("keyrack-portal").getByText(live.display_prefix).first().waitFor();
+    await g.page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+    const calls = [...asked].filter((url) => /\/(v1|status)/.test(url));
+    expect(calls.length, calls.join("\n")).toBeLessThanOrEqual(8);
     await g.page.setViewportSize({ width: 660, height: 800 });
     await g.page.goto(`${demo.url}/#/w/demo/live/usage?by=tenant`);
     await g.page.getByRole("img", { name: /^[\d,]+ requests, [\d.]+% denied, last 24 hours$/ }).waitFor();

@@ -47,6 +47,12 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByRole("option", { name: /Initech/ }).click();
     await page.getByText("This tenant has no live keys in this project. What you see is sample data.").waitFor();
     await portal.getByText("Example customer").waitFor(); // invented keys are not shown as Initech's
+    // Leaving the field, as by leaving the page, chooses nothing: the choice is in the address.
+    await page.getByRole("combobox", { name: "Tenant" }).fill("glo");
+    await page.getByRole("option", { name: /Initech/ }).waitFor({ state: "detached" });
+    await page.getByRole("option", { name: /Globex/ }).waitFor();
+    await page.keyboard.press("Tab");
+    await expect.poll(() => page.getByRole("combobox", { name: "Tenant" }).inputValue()).toBe("Initech");
     await page.getByRole("combobox", { name: "Tenant" }).fill("glo");
     await page.getByRole("option", { name: /Globex/ }).click();
     await portal.getByText("Their key").waitFor();
@@ -129,6 +135,35 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await asked;
     await expect.poll(() => page.getByLabel("Live", { exact: true }).isChecked()).toBe(true);
     await expect.poll(() => page.url()).toContain("/live/portal");
+    await g.expectClean();
+  });
+
+  it("shows no sample data for a tenant that is not there yet, or not any more", async () => {
+    const t = await shop(suite.instance);
+    const g = await open(t, { page: "home" });
+    const { page } = g;
+    const portal = page.locator("keyrack-portal");
+    const arrived = Promise.withResolvers<void>();
+    await page.route("**/v1/tenants/*", async (route) => {
+      await arrived.promise;
+      await route.continue();
+    });
+    await g.show(`portal?tenant=${t.tenant_id}`);
+    await g.at("Portal");
+    await page.getByRole("combobox", { name: "Tenant" }).waitFor();
+    expect(await portal.count()).toBe(0);
+    arrived.resolve();
+    await page.getByText("This tenant has no live keys in this project. What you see is sample data.").waitFor();
+    await suite.instance.call(t.key, `DELETE /v1/tenants/${t.tenant_id}`);
+    await page.reload();
+    await page.getByRole("heading", { name: "Not found" }).waitFor();
+    expect(await portal.count()).toBe(0);
+    await g.show("portal?tenant=nope");
+    await page.locator(".panel").first().getByText(/^(Not found|This could not be loaded\.)$/).waitFor();
+    expect(await portal.count()).toBe(0);
+    await page.getByRole("combobox", { name: "Tenant" }).fill("");
+    await page.getByText("Sample data. Choose a tenant").waitFor();
+    await portal.getByText("Reporting").waitFor();
     await g.expectClean();
   });
 

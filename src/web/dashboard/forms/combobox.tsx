@@ -92,7 +92,7 @@ function Suggestions({ id, label, found, at, choose }: ListProps) {
 type Typing = { text: string | null; moved?: number; isRefused?: boolean };
 
 /** What is typed and suggested while the list is open. `text` is null while it is closed. */
-function useTyping({ name, isFilter, chosen, onChoose, search }: ComboboxProps) {
+function useTyping({ name, chosen, onChoose, search }: ComboboxProps) {
   const { onChanged } = useContext(FormContext);
   const [{ text, moved, isRefused }, setTyping] = useState<Typing>({ text: null });
   const open = text !== null;
@@ -134,8 +134,10 @@ function useTyping({ name, isFilter, chosen, onChoose, search }: ComboboxProps) 
       show();
       currentTarget.select();
     },
-    // A text that names one record chooses it, as Enter would. A filter must not change the address of another page.
-    onBlur: () => (!isFilter && sought && only && suggestions.text === sought ? choose(only) : close()),
+    // In a form, a text that names one record chooses it, as Enter would. Other choices are in the address, and blur
+    // also comes when the page is left: the address is that of another page then.
+    onBlur: ({ currentTarget: { form } }) =>
+      form && sought && only && suggestions.text === sought ? choose(only) : close(),
     onKeyDown: (event) => {
       if (!press(event.key)) return;
       event.preventDefault();

@@ -6,13 +6,13 @@ import { env, hrefTo, param, serverUrl, setParams } from "../links.ts";
 import { useRead } from "../api/query.ts";
 import {
   searchTenants,
+  tenantLabel,
   useProjectsRead,
-  useTenantParam,
   type Project,
   type Tenant,
   type Suggestion,
 } from "../api/records.ts";
-import { LinkButton } from "../components/button.tsx";
+import { Button } from "../components/button.tsx";
 import { Empty } from "../components/empty.tsx";
 import { Page, Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
@@ -20,8 +20,9 @@ import { SnippetTabs } from "../components/snippet.tsx";
 import type { Colours } from "./colours.ts";
 import { ColourFields } from "./colour-fields.tsx";
 import { Origins } from "./origins.tsx";
-import { Preview, type Look } from "./preview.tsx";
+import { LIST_MAX, Preview, type Look } from "./preview.tsx";
 import { portalSnippets } from "./snippets.ts";
+import { go } from "../routes.ts";
 
 const THEMES: readonly Option[] = [
   ["light", "Light"],
@@ -38,7 +39,7 @@ const currentTheme = (): string => document.documentElement.dataset.theme ?? "li
 /** In the address, so that a colleague sees the same preview. */
 const choose = (name: string) => (value: string) => setParams({ [name]: value }, { replace: true });
 
-/** Where customers may change keys, the address says nothing of it. */
+/** The value of `access` in the address if customers may not change keys. Without it they may. */
 const READ_ONLY = "read";
 
 type ControlsProps = { projects: readonly Project[]; project: Project; tenant: Suggestion | null; look: Look };
@@ -76,18 +77,18 @@ function Controls({ projects, project, tenant, look }: ControlsProps) {
 type PreviewProps = { project: Project; look: Look };
 
 function SamplePreview({ project, look }: PreviewProps) {
-  return <Preview subject={{ project, tenant: null, env: env.value }} look={look} />;
+  return <Preview subject={{ project, tenant: null, first: null, env: env.value }} look={look} />;
 }
 
 /** Sample data never appears under the tenant's name: it would be taken for the tenant's keys. */
 function TenantPreview({ project, look, tenant }: PreviewProps & { tenant: Tenant }) {
   const of = { project_id: project.id, tenant_id: tenant.id, env: env.value };
-  const read = useRead("GET /v1/keys", { query: { ...of, include_revoked: "true", limit: 1 } });
+  const read = useRead("GET /v1/keys", { query: { ...of, include_revoked: "false", limit: LIST_MAX } });
   return (
     <Loaded read={read}>
-      {({ data }) =>
-        data.length > 0 ? (
-          <Preview subject={{ project, tenant, env: env.value }} look={look} />
+      {(first) =>
+        first.data.length > 0 ? (
+          <Preview subject={{ project, tenant, first, env: env.value }} look={look} />
         ) : (
           <>
             <p class="warning">This tenant has no {env.value} keys in this project. What you see is sample data.</p>
@@ -104,7 +105,10 @@ const optionOf = (options: readonly Option[], name: string): string | undefined 
 
 function Workbench({ projects, first }: { projects: readonly Project[]; first: Project }) {
   const [colours, setColours] = useState<Colours>({});
-  const { tenant, chosen } = useTenantParam();
+  const id = param("tenant");
+  const read = useRead("GET /v1/tenants/{id}", { params: { id } }, { isNeeded: id !== "" });
+  const { data: tenant } = read.state.value;
+  const chosen = id === "" ? null : { id, label: tenant ? tenantLabel(tenant) : id };
   const project = projects.find(({ id }) => id === param("project")) ?? first;
   const look: Look = {
     theme: optionOf(THEMES, "theme") ?? currentTheme(),
@@ -120,7 +124,11 @@ function Workbench({ projects, first }: { projects: readonly Project[]; first: P
         <p class="muted small">
           {!chosen && "Sample data. Choose a tenant to see its keys. "}Nothing that you press here changes anything.
         </p>
-        {tenant ? <TenantPreview {...{ project, look, tenant }} /> : <SamplePreview {...{ project, look }} />}
+        {chosen ? (
+          <Loaded read={read}>{(found) => <TenantPreview {...{ project, look }} tenant={found} />}</Loaded>
+        ) : (
+          <SamplePreview {...{ project, look }} />
+        )}
       </Panel>
       <Origins />
       <Panel title="Embed it">
@@ -147,7 +155,11 @@ export function PortalPage() {
               <Empty
                 icon="portal"
                 title="No projects yet"
-                action={<LinkButton href={hrefTo("projects", { query: { create: "1" } })}>Create project</LinkButton>}
+                action={
+                  <Button needs="admin" onClick={() => go(hrefTo("projects", { query: { create: "1" } }))}>
+                    Create project
+                  </Button>
+                }
                 command='keyrack project create --name "My API" --slug my-api'
               >
                 The portal shows the keys of one project. Create a project first.

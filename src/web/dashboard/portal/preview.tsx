@@ -10,22 +10,24 @@ import { colourProperties, type Colours } from "./colours.ts";
 import { sampleKeys, sampleTenant, sampleUsage } from "./sample.ts";
 
 export type Look = { theme: string; locale: string; colours: Colours; mayChange: boolean };
-/** Without a tenant it is sample data. */
-type Subject = { project: Project; tenant: Tenant | null; env: Env };
+type Keys = Pick<RouteOutput<"GET /v1/keys">, "data" | "has_more">;
+/** Without a tenant it is sample data. `first`: the first page of the tenant's keys that are not revoked. */
+type Subject = { project: Project; tenant: Tenant | null; first: Keys | null; env: Env };
 
 type EmbedSession = RouteOutput<"GET /v1/embed/session">;
 type Call = { method: "GET" | "POST"; path: string; body: unknown };
 type Answer = { status: number; body: unknown };
 type PortalElement = HTMLElement & { transport: (call: Call) => Promise<Answer> };
 
-const LIST_MAX = 100;
+/** Keys on a page of the portal. */
+export const LIST_MAX = 100;
 
 const refusal = (status: number, message: string): Answer => ({
   status,
   body: { error: { code: "preview", message } },
 });
 
-async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean, after?: string) {
+async function keysOf({ project, tenant, first, env }: Subject, withRevoked: boolean, after?: string) {
   if (!tenant) return { data: sampleKeys(env) };
   const query = {
     after,
@@ -35,7 +37,8 @@ async function keysOf({ project, tenant, env }: Subject, withRevoked: boolean, a
     limit: LIST_MAX,
     include_revoked: withRevoked ? ("true" as const) : ("false" as const),
   };
-  const { data, has_more } = await call("GET /v1/keys", { query });
+  const isFirst = !withRevoked && after === undefined;
+  const { data, has_more } = (isFirst && first) || (await call("GET /v1/keys", { query }));
   return { data: data.map((key) => ({ ...key, meta: {} })), has_more };
 }
 
