@@ -10,6 +10,11 @@ import { PASSWORD } from "../../../harness/instances/people.ts";
 const STOPS_MAX = 60;
 const FOCUSED = `(({ labels, innerText, ariaLabel }) => ariaLabel ?? labels?.[0]?.innerText ?? innerText)(document.activeElement)`;
 
+/** To be evaluated in a page: presses a key on what has the focus. Playwright's own keys do not reach the browser's. */
+const pressed = (key: string, modifier = ""): string =>
+  `document.activeElement.dispatchEvent(new KeyboardEvent("keydown",
+    { key: "${key}", bubbles: true, cancelable: true, ${modifier} })) ? "left to the browser" : "taken"`;
+
 /** Presses Tab until the element with this name has the focus. */
 async function tabTo(page: Page, name: RegExp): Promise<void> {
   const seen: string[] = [];
@@ -143,8 +148,58 @@ describe.runIf(hasBrowser)("the dashboard by keyboard", () => {
     expect(await focused()).toBe("A");
     await page.keyboard.press("Tab");
     expect(await focused()).toBe("BUTTON"); // the menu of the row
-    await page.keyboard.press("ArrowRight"); // the last of the row
+    expect(await page.evaluate(pressed("ArrowRight"))).toBe("left to the browser"); // the last of the row
     expect(await focused()).toBe("BUTTON");
+    expect(await page.evaluate(pressed("ArrowLeft", "altKey: true"))).toBe("left to the browser"); // Back
+    expect(await focused()).toBe("BUTTON");
+    expect(await page.evaluate(pressed("ArrowLeft"))).toBe("taken");
+    await g.show("usage");
+    await page.getByRole("tab", { name: "Traffic" }).focus();
+    expect(await page.evaluate(pressed("ArrowLeft", "altKey: true"))).toBe("left to the browser");
+    await page.getByRole("tab", { name: "Traffic", selected: true }).waitFor();
+    await g.expectClean();
+  });
+
+  it("leads to rows that have no control, whose exact times Tab reaches", async () => {
+    const t = await shop(suite.instance);
+    const g = await open(t, { page: "home" });
+    const { page } = g;
+    await page.goto(`${suite.instance.url}/#/account`);
+    const own = page.getByRole("row").filter({ hasText: "This session" });
+    await own.waitFor();
+    const focused = (): Promise<string> => page.evaluate("document.activeElement.tagName");
+    for (const [key, tag] of [
+      ["j", "TIME"],
+      ["j", "BUTTON"],
+      ["k", "TIME"],
+    ] as const) {
+      await page.keyboard.press(key);
+      expect(await focused()).toBe(tag);
+    }
+    await expect.poll(() => own.locator("time[tabindex='0']").count()).toBe(1);
+    await page.keyboard.press("Tab");
+    expect(await focused()).toBe("BUTTON");
+    await page.keyboard.press("Shift+Tab");
+    expect(await focused()).toBe("TIME");
+    await g.expectClean();
+  });
+
+  it("finds the item of an open menu by its letter, which is no shortcut then", async () => {
+    const t = await shop(suite.instance);
+    const { project_id, tenant_id } = t;
+    await suite.instance.call(t.key, "POST /v1/keys", { project_id, tenant_id, env: "live", name: "CI" });
+    const g = await open(t, { page: "keys" });
+    const { page } = g;
+    await button(page, "Actions for CI").click();
+    await page.getByRole("menuitem", { name: "Open" }).and(page.locator(":focus")).waitFor();
+    for (const key of ["c", "/", "g", "h"]) await page.keyboard.press(key); // c: Copy id, not Create key
+    await page.getByRole("menuitem", { name: "Copy id" }).and(page.locator(":focus")).waitFor();
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    expect(page.url()).toContain("/keys");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("c");
+    await dialog(page, "Create key").waitFor();
+    await button(page, "Cancel").click();
     await g.expectClean();
   });
 

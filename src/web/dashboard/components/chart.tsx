@@ -8,6 +8,7 @@ import { formatCompact, formatNumber } from "../../shared/format.ts";
 import { Button } from "./button.tsx";
 import { Legend, useHidden, type Series } from "./chart-legend.tsx";
 import { download } from "./download.ts";
+import { isPlainKey } from "./keyboard.ts";
 
 type ChartProps = {
   /** The finding: "1 204 requests, 3 % denied, last 24 hours". */
@@ -135,7 +136,7 @@ function useInspected(ref: RefObject<HTMLElement>, slots: Layout["slots"], last:
   const onKeyDown = (event: KeyboardEvent): void => {
     const from = at ?? last + 1;
     const next = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last }[event.key];
-    if (next === undefined) return;
+    if (next === undefined || !isPlainKey(event)) return;
     event.preventDefault();
     setAt(Math.min(last, Math.max(0, next)));
   };

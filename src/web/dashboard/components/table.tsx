@@ -1,6 +1,7 @@
 // A table of records. On a phone every row becomes a card with the column's name beside each value.
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { isPlainKey } from "./keyboard.ts";
 import { ShortTimes } from "./time.tsx";
 
 export type Column<T> = {
@@ -106,8 +107,8 @@ function Head<T>({ columns, rows, rowKey, selection }: TableProps<T>) {
   );
 }
 
-/** What takes the focus in a row. */
-export const ROW_CONTROL = "a[href], button";
+/** What takes the focus in a row. A time only where nothing else does: see `useTimeStops`. */
+export const ROW_CONTROL = "a[href], button, time[tabindex='0']";
 
 /** The row of an element, those after it, then those before it. */
 export function rowsFrom(element: Element | null): readonly Element[] {
@@ -130,11 +131,21 @@ function moveInRow(event: KeyboardEvent): void {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   const from = event.target instanceof Element ? event.target : null;
   // An open menu is in the row too.
-  if (step === undefined || !from || from.closest("[popover]")) return;
+  if (step === undefined || !isPlainKey(event) || !from || from.closest("[popover]")) return;
   const stops = [...(from.closest("[data-row]")?.querySelectorAll<HTMLElement>(IN_ROW) ?? [])];
   const shown = stops.filter((stop) => stop === from || stop.checkVisibility());
-  shown[shown.indexOf(from as HTMLElement) + step]?.focus();
+  const next = shown[shown.indexOf(from as HTMLElement) + step];
+  if (!next) return;
+  next.focus();
   event.preventDefault();
+}
+
+/** Tab stops at the first time of a row that has no control: its exact times are reached from there. */
+function useTimeStops(body: RefObject<HTMLElement>): void {
+  useLayoutEffect(() => {
+    for (const row of body.current?.children ?? [])
+      if (!row.querySelector(ROW_CONTROL)) row.querySelector("time")?.setAttribute("tabindex", "0");
+  });
 }
 
 /** Keeps the focus near when what has it is removed, as after revoking a key. */
@@ -159,6 +170,7 @@ function useFocusInRows() {
 export function Table<T>(props: TableProps<T>) {
   const { caption, columns, rows, rowKey, selection } = props;
   const body = useFocusInRows();
+  useTimeStops(body);
   return (
     <div class="table-scroll">
       <table class="table">

@@ -1,6 +1,7 @@
 // Tabs with arrow keys, Home and End. One panel is in the page at a time.
 import type { ComponentChildren } from "preact";
 import { useId, useRef } from "preact/hooks";
+import { isPlainKey } from "./keyboard.ts";
 
 type TabsProps<T extends string> = {
   label: string;
@@ -20,7 +21,7 @@ export function Tabs<T extends string>({ label, tabs, chosen, onChoose, children
       event.key
     ];
     const tab = next === undefined ? undefined : tabs[next];
-    if (!tab || next === undefined) return;
+    if (!tab || next === undefined || !isPlainKey(event)) return;
     event.preventDefault();
     onChoose(tab[0]);
     list.current?.querySelectorAll<HTMLElement>("[role=tab]")[next]?.focus();

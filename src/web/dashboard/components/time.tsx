@@ -5,7 +5,10 @@ import { useContext } from "preact/hooks";
 import { formatAbsolute, formatLocal, formatRelative } from "../../shared/format.ts";
 import { serverNow, tick } from "../api/clock.ts";
 
-/** In a table, whose columns are narrow: "5 min ago", and focused by the arrow keys: Tab would stop at every cell. */
+/**
+ * In a table, whose columns are narrow: "5 min ago", and focused by the arrow keys: Tab would stop at every cell. It
+ * stops at the first time of a row without controls (table.tsx).
+ */
 export const ShortTimes = createContext(false);
 
 type TimeProps = {

@@ -4,6 +4,7 @@ import { Fragment } from "preact";
 import { useLayoutEffect } from "preact/hooks";
 import { hrefTo } from "../links.ts";
 import { Dialog } from "../components/dialog.tsx";
+import { isPlainKey } from "../components/keyboard.ts";
 import { ROW_CONTROL } from "../components/table.tsx";
 import { go } from "../routes.ts";
 import { paletteOpen } from "../palette/palette.tsx";
@@ -29,13 +30,17 @@ const TYPED_INTO = "input:not([type=checkbox], [type=radio]), textarea, select";
 const isTyping = (target: EventTarget | undefined): boolean =>
   target instanceof HTMLElement && target.matches(TYPED_INTO);
 
-/** The path leads into the preview of the portal, whose fields and dialogs the document does not see. */
+/**
+ * The path leads into the preview of the portal, whose fields and dialogs the document does not see. In a menu, letters
+ * find its items.
+ */
 const isElsewhere = (path: readonly EventTarget[]): boolean =>
-  isTyping(path[0]) || path.some((each) => each instanceof HTMLDialogElement);
+  isTyping(path[0]) ||
+  path.some((each) => each instanceof HTMLDialogElement || (each instanceof HTMLElement && each.popover !== null));
 
-/** To the next or the previous row of the page's tables. */
+/** To the next or the previous row of the page's tables that has something to focus. */
 function moveRow(step: 1 | -1): void {
-  const rows = [...document.querySelectorAll("main [data-row]")];
+  const rows = [...document.querySelectorAll("main [data-row]")].filter((row) => row.querySelector(ROW_CONTROL));
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   rows[at < 0 && step < 0 ? rows.length - 1 : at + step]?.querySelector<HTMLElement>(ROW_CONTROL)?.focus();
 }
@@ -55,14 +60,14 @@ const ACTIONS: Record<string, () => void> = {
 };
 
 function onKeyDown(event: KeyboardEvent): void {
-  const { key, ctrlKey, metaKey, altKey } = event;
+  const { key, ctrlKey, metaKey } = event;
   const modal = document.querySelector("dialog[open]");
   if ((ctrlKey || metaKey) && key.toLowerCase() === "k") {
     event.preventDefault();
     if (!modal) paletteOpen.value = true;
     return;
   }
-  if (!shortcutsOn.value || ctrlKey || metaKey || altKey || modal || isElsewhere(event.composedPath())) return;
+  if (!shortcutsOn.value || !isPlainKey(event) || modal || isElsewhere(event.composedPath())) return;
   const page = performance.now() < jumpUntil ? JUMPS[key] : undefined;
   jumpUntil = 0;
   const act = page === undefined ? ACTIONS[key] : () => go(hrefTo(page));
