@@ -91,7 +91,7 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
     const line = (isSelected: boolean) => style(`[role=tab][aria-selected=${isSelected}]`, "border-bottom-color");
     await expect.poll(async () => (await line(true)) === (await line(false))).toBe(false);
     const ground = await style("body", "background-color");
-    for (const sign of [".back-1", ".badge.good .dot"])
+    for (const sign of [".swatch", ".badge.good .dot"])
       await expect.poll(() => style(sign, "background-color"), { message: sign }).not.toBe(ground);
     expect(await style(".chart text", "fill")).toBe(await style("body", "color"));
     await g.expectClean();
