@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { reportLeaks } from "../../../src/domain/leaks/leaks.ts";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { ownWorkspace, shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, field, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 /** Less than the interval at which the navigation asks for the figures. */
@@ -39,6 +40,47 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await button(page, "Done").click();
     const saved = await suite.instance.call(at.key, `GET /v1/keys/${made.body.id}`);
     expect(saved.body.scopes).toEqual(["orders:read", "billing"]);
+    await g.expectClean();
+  });
+
+  it("shows what the server warns of with a new key, and with what is saved, until the person is done", async () => {
+    const at = await shop(suite.instance);
+    const scope_catalogue = [{ name: "orders:read", description: null, default: false }];
+    await suite.instance.call(at.key, `PATCH /v1/projects/${at.project_id}`, { scope_catalogue });
+    const g = await open(at, { page: `keys?project=${at.project_id}&tenant=${at.tenant_id}&create=key` });
+    const { page } = g;
+    const create = dialog(page, "Create key");
+    await create.getByLabel(/^Other scopes/).fill("orders:raed");
+    await expect.poll(() => create.getByLabel("Tenant", { exact: true }).inputValue()).toBe("Globex");
+    await create.getByRole("button", { name: "Create key" }).click();
+    const unknown = (scope: string): string => `${scope}: is not in the project's scope catalogue.`;
+    await dialog(page, "Save this key now").getByRole("listitem").getByText(unknown("orders:raed")).waitFor();
+    await expectAccessible(page);
+    await page.getByLabel("I have stored it").check();
+    await button(page, "Done").click();
+    await button(page, "Edit").click();
+    const edit = dialog(page, "Edit key");
+    await edit.getByLabel("orders:read").check();
+    await edit.getByLabel(/^Other scopes/).fill("legacy");
+    await button(page, "Save").click();
+    const saved = dialog(page, "Key saved");
+    await saved.getByRole("alert").getByText(unknown("legacy")).waitFor();
+    await saved.getByText("No verifier is connected.").waitFor();
+    await button(page, "Done").click();
+    // Also where no node has to know of the change.
+    const warnings = [{ path: "key_prefix", message: "2 of 3 live nodes do not get the keys" }];
+    await page.route("**/v1/projects/*", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), warnings } });
+    });
+    await g.show(`projects/${at.project_id}`);
+    await button(page, "Edit").click();
+    await dialog(page, "Edit project").getByLabel("Name", { exact: true }).fill("Mails");
+    await button(page, "Save").click();
+    await dialog(page, "Project saved").getByText("key_prefix: 2 of 3 live nodes do not get the keys.").waitFor();
+    await expectAccessible(page);
+    await button(page, "Done").click();
+    await g.at("Mails");
     await g.expectClean();
   });
 

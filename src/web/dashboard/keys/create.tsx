@@ -1,5 +1,6 @@
 // Creating a key: for a project and a tenant, in the environment on the screen. Ends with the one time it is shown.
 import { useMemo, useState } from "preact/hooks";
+import type { RouteOutput } from "../../../client.ts";
 import { call, newIdempotencyKey } from "../api/call.ts";
 import { refreshReads } from "../api/query.ts";
 import { Combobox } from "../forms/combobox.tsx";
@@ -13,6 +14,7 @@ import { toast } from "../shell/toasts.tsx";
 import { ExpiryField, expiryOf, LimitsField, limitsOf, ScopesField, scopesOf } from "./key-fields.tsx";
 import { CreateProject } from "../projects/project-dialogs.tsx";
 import { CreateTenant } from "../tenants/tenant-dialogs.tsx";
+import { Warnings } from "../records/warnings.tsx";
 import { useInherited } from "./inherited.ts";
 import {
   searchProjects,
@@ -25,7 +27,7 @@ import {
 } from "../api/records.ts";
 
 /** `of`: its name, tenant and project. */
-type Made = { id: string; key: string; of: string };
+type Made = RouteOutput<"POST /v1/keys"> & { of: string };
 
 function keyOf(values: Values) {
   const { name = "" } = values;
@@ -157,6 +159,7 @@ export function CreateKey(props: CreateKeyProps) {
         <p>
           Give it to your customer. <bdi class="muted">{made.of}</bdi>
         </p>
+        <Warnings of={made} />
       </SecretDialog>
     );
   return (

@@ -1,4 +1,5 @@
 // How a change reaches the nodes, one by one, while it happens.
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { RouteOutput } from "../../../client.ts";
 import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
@@ -158,15 +159,18 @@ export function ProjectsPropagation({ projectIds, env }: ProjectsProps) {
 
 type PropagationDialogProps = ProjectsProps & {
   title: string;
+  /** Above the nodes. */
+  children?: ComponentChildren;
   onClose: () => void;
   /** What its button does, and the words on it. */
   action?: { label: string; onClick: () => void };
 };
 
 /** What follows a change that the nodes must learn of. */
-export function PropagationDialog({ title, onClose, action, ...followed }: PropagationDialogProps) {
+export function PropagationDialog({ title, children, onClose, action, ...followed }: PropagationDialogProps) {
   return (
     <Dialog title={title} onClose={onClose} env={followed.env}>
+      {children}
       <ProjectsPropagation {...followed} />
       <DoneButton onClick={action?.onClick ?? onClose}>{action?.label ?? "Done"}</DoneButton>
     </Dialog>

@@ -14,6 +14,7 @@ import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { Confirm } from "../forms/confirm.tsx";
 import { Form, type Values } from "../forms/form.tsx";
+import { Warnings, type Warned } from "./warnings.tsx";
 
 type What = "key" | "tenant" | "project" | "plan";
 
@@ -25,7 +26,7 @@ const listOf = (what: What): string => `${what}s`;
 
 type CreateDialogProps<T> = {
   what: What;
-  /** What such a record is. */
+  /** What the record is for, in a sentence. */
   lead: string;
   children: ComponentChildren;
   send: (values: Values, idempotencyKey: string) => Promise<T>;
@@ -55,9 +56,6 @@ export function CreateDialog<T extends { id: string }>(props: CreateDialogProps<
   );
 }
 
-/** What the server says of a change besides the record. */
-type Warned = { warnings?: readonly { message: string }[] | undefined };
-
 type EditDialogProps<T> = {
   what: What;
   /** As it was when the dialog opened. */
@@ -75,22 +73,26 @@ type EditDialogProps<T> = {
   onClose: () => void;
 };
 
-/** Ends with the nodes as they acknowledge what was changed, if they have to know it. */
+/** Ends with the server's warnings, and with the nodes as they acknowledge the change, if they have to know it. */
 export function EditDialog<T extends object>(props: EditDialogProps<T>) {
   const { what, of, env, lead, children, needs, save, nodeFields, projects, onClose } = props;
-  const [followed, setFollowed] = useState<readonly string[]>([]);
+  const [saved, setSaved] = useState<{ after: Warned; projectIds: readonly string[] } | null>(null);
   const send = async (values: Values): Promise<void> => {
     const after = await save(values);
     refreshReads("/v1/");
     // It is saved, whether the projects can be read or not.
-    const told = hasChanged<T>(of, after, nodeFields) ? await Promise.resolve(projects()).catch(() => []) : [];
-    toast(`${title(what)} saved.`, told.length === 0);
-    for (const { message } of after.warnings ?? []) toast(`${message}.`);
-    if (told.length > 0) setFollowed(told);
-    else onClose();
+    const projectIds = hasChanged<T>(of, after, nodeFields) ? await Promise.resolve(projects()).catch(() => []) : [];
+    const isDone = projectIds.length === 0 && !after.warnings;
+    toast(`${title(what)} saved.`, isDone);
+    if (isDone) onClose();
+    else setSaved({ after, projectIds });
   };
-  if (followed.length > 0)
-    return <PropagationDialog title={`${title(what)} saved`} projectIds={followed} env={env} onClose={onClose} />;
+  if (saved)
+    return (
+      <PropagationDialog title={`${title(what)} saved`} projectIds={saved.projectIds} env={env} onClose={onClose}>
+        <Warnings of={saved.after} />
+      </PropagationDialog>
+    );
   const form = (
     <Form submit="Save" send={send} onCancel={onClose}>
       {children}
@@ -109,7 +111,7 @@ type DeleteDialogProps = {
   name: string;
   /** To be typed first, where other records end with it. */
   typed?: string;
-  /** What ends with it. */
+  /** What else the deletion ends. */
   children: ComponentChildren;
   send: () => Promise<{ id: string; revoked_keys?: number }>;
   onClose: () => void;
