@@ -26,7 +26,14 @@ describe.runIf(hasBrowser)("plans", () => {
     await create.getByLabel(/^Rate limits/).selectOption("Custom limits");
     await create.getByLabel("Rules").fill("100 / minute");
     await create.getByLabel(/^Scopes/).selectOption("Only some");
-    await create.getByLabel(/^Allowed scopes/).fill("a");
+    await create.getByRole("button", { name: "Create plan" }).click();
+    await create.getByText("Allowed scopes is required.").waitFor(); // an empty list would allow none
+    await create.getByLabel("Allowed scopes").fill("a");
+    await create.getByLabel(/^Scopes/).selectOption("No scope");
+    await create.getByText("Keys lose every scope until the plan allows it again.").waitFor();
+    await create.getByLabel("Allowed scopes").waitFor({ state: "hidden" });
+    await create.getByLabel(/^Scopes/).selectOption("Only some");
+    await expect.poll(() => create.getByLabel("Allowed scopes").inputValue()).toBe("a");
     await create.getByLabel(/^Maximum active keys/).fill("many");
     await create.getByRole("button", { name: "Create plan" }).click();
     await create.getByText("Maximum active keys must be a whole number, or empty.").waitFor();
@@ -42,7 +49,26 @@ describe.runIf(hasBrowser)("plans", () => {
       { id: "trial", amount: 50, refill: "none", overage: "report" },
     ];
     await call(`PATCH /v1/plans/${body.data[0].id}`, { quotas });
+    // The projects whose nodes learn of a change must be known before it is made.
+    const arrived = Promise.withResolvers<void>();
+    await page.route("**/v1/projects?*", async (route) => {
+      await arrived.promise;
+      await route.continue();
+    });
     await page.reload();
+    await button(page, "Edit").click();
+    const edit = dialog(page, "Edit plan");
+    await edit.locator(".skeleton").waitFor();
+    arrived.resolve();
+    await edit.getByLabel(/^Scopes/).selectOption("No scope");
+    await button(page, "Save").click();
+    await edit.waitFor({ state: "detached" });
+    expect((await call(`GET /v1/plans/${body.data[0].id}`)).body.scopes).toEqual([]);
+    await button(page, "Edit").click();
+    await edit.getByLabel(/^Scopes/).selectOption("Only some");
+    await edit.getByLabel("Allowed scopes").fill("a");
+    await button(page, "Save").click();
+    await edit.waitFor({ state: "detached" });
     const shown = page.getByRole("definition").filter({ hasText: "keyrack plan update" }).getByRole("listitem");
     await expect.poll(() => shown.allInnerTexts()).toEqual(["1,000 a month monthly", "50 once, only reported trial"]);
     await expectAccessible(page);

@@ -139,7 +139,9 @@ export function ProjectsPropagation({ projectIds, env }: ProjectsProps) {
   const known = useProjects();
   if (projectIds.length > PROJECTS_MAX)
     return (
-      <p class="muted">Keys of {projectIds.length} projects have changed. Each node applies it with its next poll.</p>
+      <p class="muted">
+        Keys of {projectIds.length} projects may have changed. Each node applies the change with its next poll.
+      </p>
     );
   return (
     <>

@@ -1,7 +1,7 @@
 // Dialogs that create, change and delete a plan.
 import { plural } from "../../shared/format.ts";
 import { call } from "../api/call.ts";
-import { useProjects, type Plan } from "../api/records.ts";
+import { useProjectsRead, type Plan } from "../api/records.ts";
 import { NameAndSlugFields } from "../forms/common-fields.tsx";
 import { TextField } from "../forms/field.tsx";
 import { CreateDialog, DeleteDialog, EditDialog } from "../records/dialogs.tsx";
@@ -30,7 +30,8 @@ export function CreatePlan({ onClose }: { onClose: () => void }) {
 type DialogProps = { of: Plan; onClose: () => void };
 
 export function EditPlan({ of, onClose }: DialogProps) {
-  const projects = useProjects().map(({ id }) => id);
+  const read = useProjectsRead();
+  const projects = (read.state.value.data ?? []).map(({ id }) => id);
   return (
     <EditDialog
       what="plan"
@@ -41,6 +42,7 @@ export function EditPlan({ of, onClose }: DialogProps) {
         return call("PATCH /v1/plans/{id}", { params: { id: of.id }, body });
       }}
       nodeFields={["rate_limits", "scopes", "quotas"]}
+      needs={read}
       projects={() => (of.tenants > 0 ? projects : [])}
       onClose={onClose}
     >

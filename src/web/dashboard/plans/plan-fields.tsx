@@ -8,7 +8,7 @@ import { numberOf } from "../forms/number.ts";
 import { LimitsField, limitsOf } from "../keys/key-fields.tsx";
 
 function CeilingField({ value }: { value: Plan["scopes"] }) {
-  const [choice, setChoice] = useState(value === null ? "all" : "some");
+  const [choice, setChoice] = useState(value === null ? "all" : value.length > 0 ? "some" : "none");
   return (
     <>
       <SelectField
@@ -18,20 +18,21 @@ function CeilingField({ value }: { value: Plan["scopes"] }) {
         options={[
           ["all", "Every scope"],
           ["some", "Only some"],
+          ["none", "No scope"],
         ]}
         value={choice}
         onChange={setChoice}
+        {...(choice === "none" && { hint: "Keys lose every scope until the plan allows it again." })}
       />
-      {choice === "some" && (
+      <div hidden={choice !== "some"}>
         <TextAreaField
           name="scopes"
           label="Allowed scopes"
-          optional
           mono
           value={value?.join("\n") ?? ""}
           hint="One on each line. Keys lose others until the plan allows them again."
         />
-      )}
+      </div>
     </>
   );
 }
@@ -66,6 +67,7 @@ export function planOf(values: Values) {
   const { ceiling = "all", scopes = "" } = values;
   return {
     rate_limits: limitsOf(values),
+    // The list is absent while it is hidden.
     scopes: ceiling === "all" ? null : [...new Set(linesOf(scopes))],
     max_keys: numberOf(values, "max_keys"),
     key_ttl_days: numberOf(values, "key_ttl_days"),
