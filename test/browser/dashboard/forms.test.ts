@@ -110,6 +110,13 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await expect.poll(() => create.getByLabel("mail:send").isChecked()).toBe(true); // a default of the new project
     await expect.poll(() => create.getByLabel(/^Other scopes/).inputValue()).toBe("legacy");
     await expect.poll(() => create.getByLabel("Date").inputValue()).toBe("2090-05-04");
+    await create.getByLabel("Date").fill("2001-05-04");
+    const tenant = create.getByRole("combobox", { name: "Tenant" });
+    await tenant.fill("glob");
+    await create.getByRole("option", { name: /Globex/ }).click();
+    await create.getByRole("button", { name: "Create key" }).click();
+    await create.getByText(/^Date must be in the future/).waitFor();
+    await expect.poll(() => create.getByLabel("Date").and(page.locator(":focus")).count()).toBe(1);
   });
 
   it("creates the project and the tenant that a new key needs, in place", async () => {

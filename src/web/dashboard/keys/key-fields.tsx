@@ -95,20 +95,28 @@ export function ExpiryField({ current, policy }: { current?: string | null; poli
   const [choice] = choices.find(([value]) => value === picked) ?? choices[0] ?? ["none"];
   return (
     <>
-      <SelectField name="expires_at" label="Expires" optional options={choices} value={choice} onChange={setChoice} />
+      <SelectField
+        // With a date, what the server says of the expiry belongs to that field.
+        name={choice === "date" ? "expiry" : "expires_at"}
+        label="Expires"
+        optional
+        options={choices}
+        value={choice}
+        onChange={setChoice}
+      />
       {choice === "date" && (
-        <TextField name="expires_on" label="Date" type="date" hint="At the end of this day, UTC." />
+        <TextField name="expires_at" label="Date" type="date" hint="At the end of this day, UTC." />
       )}
     </>
   );
 }
 
 /** Null = no expiry; undefined = as it is, or as the project's policy says. */
-export function expiryOf({ expires_at = "none", expires_on = "" }: Values): string | null | undefined {
+export function expiryOf({ expires_at = "none" }: Values): string | null | undefined {
   if (expires_at === "none") return null;
   if (expires_at === "keep" || expires_at === "default") return undefined;
-  if (expires_at === "date") return `${expires_on}T23:59:59.999Z`;
-  return expires_at;
+  // A date; the others are complete times.
+  return expires_at.includes("T") ? expires_at : `${expires_at}T23:59:59.999Z`;
 }
 
 /** What a key gets without limits of its own. */
