@@ -101,6 +101,12 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
     await button(page, "First page").click();
     await page.getByRole("link", { name: /^Key 12\b/ }).waitFor();
 
+    await g.show(`projects?after=${project_id}`); // the page after the oldest
+    await page.getByRole("heading", { name: "No more projects" }).waitFor();
+    await button(page, "Create project").waitFor();
+    await button(page, "First page").click();
+    await page.getByRole("link", { name: "Second" }).waitFor();
+
     await g.show("keys/nope");
     await page.getByRole("heading", { level: 1, name: "Not found" }).waitFor();
     await g.expectClean();

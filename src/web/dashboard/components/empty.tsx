@@ -41,6 +41,17 @@ export function Empty({ icon, title, children, action, command }: EmptyProps) {
 
 export const SEARCH_HINT = "Search matches the start of words and whole ids.";
 
+const FirstPage = () => <Button onClick={() => setParams({ after: null })}>First page</Button>;
+
+/** A page after the last one, as when its rows have been deleted. */
+export function NoMore({ what }: { what: string }) {
+  return (
+    <Empty icon="search" title={`No more ${what}`} action={<FirstPage />}>
+      The list ends before this page.
+    </Empty>
+  );
+}
+
 type NoMatchProps = {
   what: string;
   /** What was searched for. */
@@ -124,7 +135,7 @@ export function Failed({ problem, onRetry }: RefusedProps) {
       )}
       <div class="buttons">
         {problem.status === 400 && param("after") !== "" ? (
-          <Button onClick={() => setParams({ after: null })}>First page</Button>
+          <FirstPage />
         ) : (
           <RetryButton problem={problem} onRetry={onRetry} />
         )}

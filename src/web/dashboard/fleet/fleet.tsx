@@ -9,13 +9,14 @@ import { RecordLink } from "../keys/key-name.tsx";
 import { useProjects, type Project } from "../api/records.ts";
 import { Badge } from "../components/badge.tsx";
 import { LinkButton } from "../components/button.tsx";
-import { Empty, NoMatch } from "../components/empty.tsx";
+import { Empty, NoMatch, NoMore } from "../components/empty.tsx";
 import { Page } from "../components/page.tsx";
 import { pageCursor, Pager, pageSize } from "../components/pager.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
+import { isEmptyList } from "../records/list.tsx";
 import { FleetSummary } from "./summary.tsx";
 
 type Fleet = RouteOutput<"GET /v1/nodes">;
@@ -120,6 +121,7 @@ function columns(projects: readonly Project[]): Column<Node>[] {
 }
 
 function NoNodes() {
+  if (pageCursor() !== undefined) return <NoMore what="nodes" />;
   if (isFiltered(FILTERS)) return <NoMatch what="nodes" onClear={() => clearFilters(FILTERS)} />;
   return (
     <Empty
@@ -137,7 +139,7 @@ function NoNodes() {
 export function FleetPage() {
   const read = useRead("GET /v1/nodes", { query: query() }, { everyMs: POLL_MS.live, keeps: true });
   const projects = useProjects();
-  const isEmpty = read.state.value.data?.data.length === 0 && !isFiltered(FILTERS);
+  const isEmpty = isEmptyList(read, FILTERS);
   return (
     <Page title="Fleet" lead="The nodes that verify your keys. The list refreshes every two seconds.">
       {!isEmpty && (

@@ -32,10 +32,8 @@ export const projectOptions = (projects: readonly { id: string; name: string }[]
   ...projects.map(({ id, name }) => [id, name] as const),
 ];
 
-const isSet = (names: readonly string[]): boolean => names.some((name) => param(name) !== "");
-
 /** Whether an empty list means that nothing matches. */
-export const isFiltered = (names: readonly string[]): boolean => isSet([...names, "after"]);
+export const isFiltered = (names: readonly string[]): boolean => names.some((name) => param(name) !== "");
 
 export const clearFilters = (names: readonly string[]): void =>
   setParams(Object.fromEntries([...names, "after"].map((name) => [name, null])));
@@ -50,7 +48,7 @@ export function Filters(props: { label: string; names: readonly string[]; childr
       <button type="button" class="button filters-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {set > 0 ? `Filters (${set})` : "Filters"}
       </button>
-      {isSet(props.names) && (
+      {isFiltered(props.names) && (
         <Button kind="quiet" onClick={() => clearFilters(props.names)}>
           Clear filters
         </Button>
