@@ -159,7 +159,11 @@ describe.runIf(hasBrowser)("portal and usage", () => {
     await page.getByRole("heading", { name: "Not found" }).waitFor();
     expect(await portal.count()).toBe(0);
     await g.show("portal?tenant=nope");
-    await page.locator(".panel").first().getByText(/^(Not found|This could not be loaded\.)$/).waitFor();
+    await page
+      .locator(".panel")
+      .first()
+      .getByText(/^(Not found|This could not be loaded\.)$/)
+      .waitFor();
     expect(await portal.count()).toBe(0);
     await page.getByRole("combobox", { name: "Tenant" }).fill("");
     await page.getByText("Sample data. Choose a tenant").waitFor();

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
 import { shop, signedIn, type Shop } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible, LOOKS, setLook, STRUCTURE } from "../../../harness/browser/pages.ts";
-import { button, useBrowserSuite } from "../../../harness/browser/suite.ts";
+import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
 /** Addresses of pages; ids are filled in. Each is seen in one look, before others of that look that read the same. */
 const PAGES = [
@@ -274,6 +274,10 @@ describe.runIf(hasBrowser)("the states of every page", () => {
       expect(await page.getByRole("dialog").count(), name).toBe(0);
     }
     expect(pressed).toBeGreaterThan(10);
+    await g.show("keys?create=key"); // the address of a colleague, or of a first step
+    await dialog(page, "Create key").getByText("Members can view but not change.").waitFor();
+    await page.keyboard.press("Enter");
+    await dialog(page, "Create key").waitFor({ state: "detached" });
     expect(writes).toEqual([]);
     await g.expectClean();
   });

@@ -7,12 +7,13 @@ import { POLL_MS, useRead } from "../api/query.ts";
 import { useSecretKeys } from "../api/records.ts";
 import { membership } from "../api/session.ts";
 import { hrefTo } from "../links.ts";
+import { roleReason } from "../components/button.tsx";
 import { Badge } from "../components/badge.tsx";
 import { Icon } from "../components/icon.tsx";
 import { Time } from "../components/time.tsx";
 
-/** `href`: where to do it. */
-type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string };
+/** `href`: where to do it. `refused`: why this person cannot. */
+type Step = { name: string; done: boolean; detail: ComponentChildren; href?: string; refused?: string | null };
 
 const isReached = ({ keys, nodes, first_verified_at }: Overview): boolean =>
   keys.active > 0 && nodes.live > 0 && first_verified_at !== null;
@@ -39,6 +40,7 @@ export function useSteps(env: Env): Step[] | null {
   const node = nodes?.[0];
   // The page of a project has the code.
   const verify = hrefTo("projects", keys?.[0] && { id: keys[0].project_id });
+  const refused = roleReason("admin");
   const steps = [
     { name: "Create a workspace", done: true, detail: <bdi>{membership.value?.name}</bdi> },
     {
@@ -46,6 +48,7 @@ export function useSteps(env: Env): Step[] | null {
       done: !isOpen || keys?.[0] !== undefined,
       detail: keys?.[0] && <code>{keys[0].display_prefix}…</code>,
       href: hrefTo("keys", { query: { create: "key" } }),
+      refused,
     },
     {
       name: "Connect a verifier",
@@ -59,6 +62,7 @@ export function useSteps(env: Env): Step[] | null {
       done: live !== undefined,
       detail: live && <code>{live.display_prefix}…</code>,
       href: hrefTo("developers", { env: "live", query: { create: "secret" } }),
+      refused,
     },
   ];
   if (!done && steps.every((step) => step.done)) setDone(true);
@@ -69,12 +73,12 @@ export function useSteps(env: Env): Step[] | null {
 export function Checklist({ steps, links = false }: { steps: readonly Step[]; links?: boolean }) {
   return (
     <ol class="checklist" aria-label="Checklist">
-      {steps.map(({ name, done, detail, href }) => (
+      {steps.map(({ name, done, detail, href, refused }) => (
         <li key={name} class={done ? "done" : ""}>
           <span class="check-mark">{done && <Icon name="check" />}</span>
           <span class="grow">
-            {links && !done && href ? <a href={href}>{name}</a> : name}
-            {done && detail && <span class="muted small"> {detail}</span>}
+            {links && !done && href && !refused ? <a href={href}>{name}</a> : name}
+            <span class="muted small"> {done ? detail : links && refused}</span>
           </span>
           <Badge tone={done ? "good" : "plain"}>{done ? "Done" : "To do"}</Badge>
         </li>

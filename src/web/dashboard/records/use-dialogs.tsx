@@ -3,6 +3,7 @@ import type { FunctionComponent, VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Role } from "../api/session.ts";
 import { Button, roleReason } from "../components/button.tsx";
+import { Dialog, DoneButton } from "../components/dialog.tsx";
 import { param, setParams } from "../links.ts";
 
 type RecordDialog<T> = FunctionComponent<{ of: T; onClose: () => void }>;
@@ -22,22 +23,34 @@ export function useDialogs<T, Name extends string>(dialogs: Readonly<Record<Name
   };
 }
 
-type Create = { button: VNode; dialog: VNode | false; open: () => void };
+type Creating = { button: VNode; dialog: VNode | false; open: () => void };
+
+/** An address asks for what the person may not do. */
+function Refused({ label, children, onClose }: { label: string; children: string; onClose: () => void }) {
+  return (
+    <Dialog title={label} onClose={onClose}>
+      <p>{children}</p>
+      <DoneButton onClick={onClose}>Close</DoneButton>
+    </Dialog>
+  );
+}
 
 /** Also opened by an address with `create`, as the command palette has. */
 export function useCreate(
   label: string,
-  Dialog: FunctionComponent<{ onClose: () => void }>,
+  Create: FunctionComponent<{ onClose: () => void }>,
   needs: Role = "admin",
-): Create {
-  const [isOpen, setOpen] = useState(false);
+): Creating {
+  // As it was then: what is being typed must stay when the connection is lost.
+  const [opened, setOpened] = useState<{ refused: string | null } | false>(false);
   const asked = param("create") !== "";
   useEffect(() => {
     if (!asked) return;
-    setOpen(roleReason(needs) === null);
+    setOpened({ refused: roleReason(needs) });
     setParams({ create: null }, { replace: true });
   }, [asked]);
-  const open = (): void => setOpen(true);
+  const open = (): void => setOpened({ refused: null });
+  const onClose = (): void => setOpened(false);
   return {
     open,
     button: (
@@ -45,6 +58,12 @@ export function useCreate(
         {label}
       </Button>
     ),
-    dialog: isOpen && <Dialog onClose={() => setOpen(false)} />,
+    dialog:
+      opened &&
+      (opened.refused === null ? (
+        <Create onClose={onClose} />
+      ) : (
+        <Refused {...{ label, onClose }}>{opened.refused}</Refused>
+      )),
   };
 }
