@@ -96,8 +96,10 @@ describe.runIf(hasBrowser)("the dashboard by keyboard", () => {
     const t = await shop(suite.instance);
     const g = await open(t, { page: "settings" });
     const { page } = g;
-    const [writes, questions]: [string[], string[]] = [[], []];
-    page.on("request", (request) => request.method() !== "GET" && writes.push(request.method()));
+    const [writes, questions, counts]: [string[], string[], object[]] = [[], [], []];
+    page.on("request", (request) => {
+      if (request.method() !== "GET" && !request.url().endsWith("/v1/bulk/keys")) writes.push(request.method());
+    });
     page.on("dialog", (asked) => {
       questions.push(asked.message());
       void asked.dismiss();
@@ -112,12 +114,15 @@ describe.runIf(hasBrowser)("the dashboard by keyboard", () => {
     await button(page, "Save").click();
     await page.getByText("Workspace saved.").first().waitFor();
 
-    const counted = [null, "2026-01-01T00:00:00.000Z"].map((disabled_at) => ({ disabled_at, expires_at: null }));
-    await page.route("**/v1/keys?*limit=200", (route) => route.fulfill({ json: { data: counted, has_more: true } }));
+    await page.route("**/v1/bulk/keys", async (route) => {
+      counts.push(route.request().postDataJSON() as object);
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), matched: 1_234 } });
+    });
     await g.show(`tenants/${t.tenant_id}`);
     await button(page, "More actions").click();
     await page.getByRole("menuitem", { name: "Delete tenant" }).click();
-    await dialog(page, "Delete tenant").getByText("At least 1 key stops working immediately.").waitFor();
+    await dialog(page, "Delete tenant").getByText("1,234 keys stop working immediately.").waitFor();
     const typed = dialog(page, "Delete tenant").getByLabel("Type globex to confirm");
     await typed.fill("x");
     await page.keyboard.press("Enter");
@@ -126,6 +131,7 @@ describe.runIf(hasBrowser)("the dashboard by keyboard", () => {
     await page.keyboard.press("Enter");
     await page.getByText("Tenant deleted. 0 keys revoked.").waitFor();
     expect(writes).toEqual(["PATCH", "DELETE"]);
+    expect(counts).toEqual([expect.objectContaining({ dry_run: true })]);
     expect(questions).toEqual([]);
     await g.expectClean();
   });
