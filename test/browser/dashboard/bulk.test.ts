@@ -43,6 +43,10 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await expect.poll(() => ask.getByRole("listitem").count()).toBe(2);
     await expectAccessible(page);
     await ask.getByLabel(/^Reason/).fill("contract ended");
+    const asked = page.waitForEvent("dialog");
+    page.once("dialog", (question) => void question.dismiss());
+    await page.keyboard.press("Escape");
+    expect((await asked).message()).toBe("Discard what you entered?");
     await ask.getByRole("button", { name: "Revoke 2 keys" }).click();
     await ask.getByText("2 keys revoked.").waitFor();
     await ask.getByText("No verifier is connected.").waitFor();

@@ -29,7 +29,14 @@ export function Confirm({ title, submit, children, fields, typed, env, send, onC
   return (
     <Dialog title={title} onClose={onClose} env={env}>
       {children}
-      <Form submit={submit} submitKind="danger" send={send} watch={false} disabled={blocked} onCancel={onClose}>
+      <Form
+        submit={submit}
+        submitKind="danger"
+        send={send}
+        watch={Boolean(fields)}
+        disabled={blocked}
+        onCancel={onClose}
+      >
         {fields}
         {typed !== undefined && (
           <TextField
