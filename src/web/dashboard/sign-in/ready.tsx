@@ -20,14 +20,18 @@ function commandText(command: string): string {
   return `"$(command -v keyrack || echo ${quoted})"`;
 }
 
-/** What was started in the background listens a moment later; until then curl would print an error each time. */
-const UNTIL_READY = "--retry 20 --retry-delay 1 --retry-connrefused";
+/**
+ * Sends a request with the key. What was started in the background listens a moment later; until then curl would print
+ * an error each time, so it is silent.
+ */
+const requestWith = (key: string, address: string): string =>
+  `curl -i -s --retry 20 --retry-delay 1 --retry-connrefused -H "authorization: Bearer ${key}" http://${address} || echo "No answer from the verifier."`;
 
 function terminalSnippet({ project, secret_key, api_key, command }: Made): string {
   return [
     `export KEYRACK_URL=${serverUrl()} KEYRACK_PROJECT_ID=${project.id}`,
     `KEYRACK_SECRET_KEY=${secret_key.key} ${commandText(command)} gateway &`,
-    `curl -i -s ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:4748/verify`,
+    requestWith(api_key.key, "127.0.0.1:4748/verify"),
   ].join("\n");
 }
 
@@ -47,7 +51,7 @@ function nodeSnippet({ project, secret_key, api_key }: Made): string {
     'createServer(protect(keyrack, {}, (req, res) => res.end("Hello\\n"))).listen(3000);',
     "END",
     "node server.mjs &",
-    `curl -i -s ${UNTIL_READY} -H "authorization: Bearer ${api_key.key}" http://127.0.0.1:3000/`,
+    requestWith(api_key.key, "127.0.0.1:3000/"),
   ].join("\n");
 }
 
