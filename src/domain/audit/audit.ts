@@ -83,7 +83,7 @@ function viewWith(people: Map<string, AuditActor>) {
   return (row: AuditLogRow): AuditLog => ({ ...viewAudit(row), actor: people.get(row.actor_id ?? "") ?? null });
 }
 
-export function viewAudit(row: AuditLogRow): AuditLog {
+function viewAudit(row: AuditLogRow): AuditLog {
   return {
     object: "audit_log",
     id: row.id,
@@ -100,8 +100,12 @@ export function viewAudit(row: AuditLogRow): AuditLog {
   };
 }
 
-export function viewConfined(row: AuditLogRow): AuditLog {
+function viewConfined(row: AuditLogRow): AuditLog {
   const view = viewAudit(row);
-  const isShown = PRODUCT_STATE.has(row.target_type) && !COUNTS_LIVE_KEYS.has(row.action);
-  return isShown ? view : { ...view, payload: {} };
+  return isShownToTest(row) ? view : { ...view, payload: {} };
+}
+
+/** Whether a test principal sees the payload. */
+export function isShownToTest({ target_type, action }: Pick<AuditLogRow, "target_type" | "action">): boolean {
+  return PRODUCT_STATE.has(target_type) && !COUNTS_LIVE_KEYS.has(action);
 }

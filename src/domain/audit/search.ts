@@ -1,17 +1,14 @@
-// The audit log in either order, filtered, and as a stream.
-import { canonicalize, type Json } from "../../kernel/audit/canonical.ts";
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
+// The audit log in either order, filtered.
 import { headOf, occurredAt } from "../../store/queries/audit.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
-import { confinedTo, type Vendor } from "../core/actor.ts";
+import type { Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
-import { piecesOf, startExport, type Export } from "../core/exports.ts";
 import { readPage, WIDE_PIECE_ROWS, type JsonText } from "../core/list.ts";
-import { auditViewer, viewAudit, viewConfined, type AuditLog } from "./audit.ts";
-import { readAudit, type Paging, type Range, type RowFilters } from "./walk.ts";
+import { auditViewer, type AuditLog } from "./audit.ts";
+import { readAudit, type Range, type RowFilters } from "./walk.ts";
 
-type AuditFilters = RowFilters & {
+export type AuditFilters = RowFilters & {
   after_seq?: number | undefined;
   before_seq?: number | undefined;
   /** Inclusive. */
@@ -60,7 +57,7 @@ export async function searchAudit(
 }
 
 /** Times become sequence numbers: within a chain they never decrease. */
-async function rangeOf(services: Services, workspace_id: string, filters: AuditFilters): Promise<Range> {
+export async function rangeOf(services: Services, workspace_id: string, filters: AuditFilters): Promise<Range> {
   const head = (await headOf.first(services.store.read, { workspace_id }))?.seq ?? 0;
   const range = { after: filters.after_seq ?? 0, before: Math.min(filters.before_seq ?? Infinity, head + 1) };
   if (filters.from !== undefined)
@@ -80,40 +77,4 @@ async function firstSeqAt(services: Services, workspace_id: string, head: number
     else high = seq;
   }
   return low;
-}
-
-type AuditExport = Export & { to_seq: number };
-
-/** The rows up to the present head, oldest first, one line each. */
-export async function exportAudit(ctx: Ctx<Vendor>, filters: AuditFilters): Promise<AuditExport> {
-  const range = await rangeOf(ctx.services, ctx.actor.workspace_id, filters);
-  const to_seq = await lastSeqOf(ctx, filters, range);
-  return { to_seq, ...(await startExport(ctx, "audit_export", exportLines(ctx, filters, range))) };
-}
-
-/** To a test principal, a number between its rows would reveal how many are hidden. */
-async function lastSeqOf(ctx: Ctx<Vendor>, filters: AuditFilters, range: Range): Promise<number> {
-  if (confinedTo(ctx.actor) === null || filters.to === undefined) return Math.max(0, range.before - 1);
-  const { rows } = await readAudit(ctx, {}, range, { order: "desc", limit: 1 });
-  return rows[0]?.seq ?? 0;
-}
-
-/** Drops the resolved person, which is not part of an export. */
-const toJson = ({ actor: _actor, ...row }: AuditLog): { [key: string]: Json } => row;
-
-async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Range): AsyncGenerator<string, void> {
-  const { workspace_id } = ctx.actor;
-  const view = confinedTo(ctx.actor) === "test" ? viewConfined : viewAudit;
-  const lineOf = (row: AuditLogRow): string => `${canonicalize({ ...toJson(view(row)), workspace_id })}\n`;
-  const paging: Paging = { order: "asc", limit: WIDE_PIECE_ROWS };
-  for (let after: number | undefined = whole.after; after !== undefined; ) {
-    const { rows, end } = await readAudit(ctx, filters, { ...whole, after }, paging);
-    await ctx.services.store.durable();
-    yield* piecesOf(rows.slice(0, paging.limit), lineOf);
-    if (rows.length === 0) {
-      await ctx.requireStillValid?.(); // otherwise checked with each piece of lines
-      await yieldToEventLoop();
-    }
-    after = rows.length > paging.limit ? rows[paging.limit - 1]?.seq : end;
-  }
 }

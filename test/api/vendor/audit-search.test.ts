@@ -5,9 +5,10 @@ import { describe, expect, it, vi } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
 import { until } from "../../../harness/waiting.ts";
-import { exportAudit } from "../../../src/domain/audit/search.ts";
+import { exportAudit } from "../../../src/domain/audit/export.ts";
 import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
+import { canonicalize, type Json as Canonical } from "../../../src/kernel/audit/canonical.ts";
 
 const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ seq }) => seq);
 
@@ -138,6 +139,13 @@ for (const backend of backends) {
       expect(reply.headers.get("audit-to-seq")).toBe(String(rows.length));
       expect(reply.text).toMatch(/^\{"action":"workspace\.created",.*\}\n$/s);
       expect(rows[0].workspace_id).toBe(workspace.id);
+      for (const as of ["sk_owner", "sk_test"] as const) {
+        const listed = (await list(workspace, "limit=200", as)).data.map(({ actor: _person, ...row }) =>
+          canonicalize({ ...row, workspace_id: workspace.id } as Canonical),
+        );
+        const { text } = await workspace.call(as, "GET /v1/audit_logs/export");
+        expect(text === `${listed.join("\n")}\n`).toBe(true);
+      }
       const file = join(instance.dataDir, "export.jsonl");
       writeFileSync(file, reply.text);
       expect(await verifyFile(file, undefined)).toMatchObject([{ verified: true, checked: rows.length }]);
