@@ -20,7 +20,6 @@ const UNPUBLISHED = [
   "insight/audit-postgres",
   "insight/overview",
   "insight/overview-postgres",
-  "verify/previous-release",
   "start/binary-ready",
   "start/binary-cpu",
   "start/binary-command",

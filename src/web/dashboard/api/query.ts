@@ -1,7 +1,7 @@
 // Reads that components share: one request for the same data, the last state shown while a newer one is on its
 // way, polling while the page is visible, back-off after errors.
 import { signal, type ReadonlySignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import type { Route, RouteInput, RouteOutput } from "../../../client.ts";
 import { call } from "./call.ts";
 import { toProblem, type Problem } from "./problems.ts";
@@ -213,7 +213,8 @@ export function useQuery<T>(key: string, load: Load<T>, options: ReadOptions = {
   const whole = `${workspaceId.value ?? ""} ${key}`;
   const query = useMemo(() => queryFor(whole, load), [whole]);
   useEffect(() => (isNeeded && everyMs > 0 ? query.pollEvery(everyMs) : undefined), [query, everyMs, isNeeded]);
-  useEffect(() => (isNeeded ? query.use() : undefined), [query, isNeeded]);
+  // Before the first paint, after which other effects run. bench: dashboard/login
+  useLayoutEffect(() => (isNeeded ? query.use() : undefined), [query, isNeeded]);
   return { state: useKept(query.state, keeps), refresh: () => query.refresh() };
 }
 

@@ -1,10 +1,9 @@
 // UTC months, as they are billed.
+import { formatMonth } from "../../shared/format.ts";
 import type { UsageSeries } from "../api/records.ts";
 
-const names = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
-
 /** "Nov 2026", of a day in it. */
-export const monthName = (day: string): string => names.format(Date.parse(day));
+export const monthName = (day: string): string => formatMonth(Date.parse(day));
 
 /** The start of the month, `before` months ago. */
 export function monthStart(now: number, before: number): string {
