@@ -8,7 +8,7 @@ import { until } from "../../../harness/waiting.ts";
 import { exportAudit } from "../../../src/domain/audit/export.ts";
 import { verifyFile } from "../../../src/cli/commands/audit/verify-file.ts";
 import { cellOwner } from "../../../src/fairness/owners.ts";
-import { canonicalize, type Json as Canonical } from "../../../src/kernel/audit/canonical.ts";
+import { canonicalize } from "../../../src/kernel/audit/canonical.ts";
 
 const seqs = (body: { data: { seq: number }[] }): number[] => body.data.map(({ seq }) => seq);
 
@@ -141,7 +141,7 @@ for (const backend of backends) {
       expect(rows[0].workspace_id).toBe(workspace.id);
       for (const as of ["sk_owner", "sk_test"] as const) {
         const listed = (await list(workspace, "limit=200", as)).data.map(({ actor: _person, ...row }) =>
-          canonicalize({ ...row, workspace_id: workspace.id } as Canonical),
+          canonicalize({ ...row, workspace_id: workspace.id }),
         );
         const { text } = await workspace.call(as, "GET /v1/audit_logs/export");
         expect(text === `${listed.join("\n")}\n`).toBe(true);
