@@ -1,8 +1,14 @@
 // When connections with pipelined requests are read.
 import type { ServerResponse } from "node:http";
-import { describe, expect, it } from "vitest";
-import { until } from "../../harness/waiting.ts";
+import { Socket } from "node:net";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { turns as loopTurns, until } from "../../harness/waiting.ts";
+import { Ledger } from "../../src/fairness/ledger.ts";
+import { OwnerRecords } from "../../src/fairness/owner-records.ts";
+import { cellOwner } from "../../src/fairness/owners.ts";
+import { Turns } from "../../src/fairness/turns.ts";
 import { attribute, type Listener } from "../../src/http/receiving/pipelining.ts";
+import { Reading, type Unread } from "../../src/http/receiving/reading.ts";
 import { answers, requests, serve } from "./pipelining-server.ts";
 
 describe("pipelined requests", () => {
@@ -56,5 +62,23 @@ describe("pipelined requests", () => {
       await until(() => others.every(({ text }) => answers(text()).length === bursts * BURST));
     }
     expect([held.length, ledger.used]).toEqual([1, 79]);
+  });
+
+  it("that are not read because their owner's requests wait leave nothing behind when they close", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }); // none is read because time has passed
+    onTestFinished(() => void vi.useRealTimers());
+    const owner = cellOwner("w", "live");
+    const ledger = new Ledger({ bound: 1_000, share: 1_000 });
+    const turns = new Turns(ledger, () => 0);
+    const unread: Unread = new OwnerRecords();
+    ledger.take(owner, 64);
+    const connections = Array.from({ length: 3 }, () => new Reading(new Socket(), turns, ledger, unread));
+    for (const active of [owner, cellOwner("other", "live")]) turns.noteActive(active);
+    turns.charge(owner, 1);
+    for (const connection of connections) connection.resumeInTurn(owner);
+    await loopTurns(5);
+    expect(unread.get(owner.id)?.size).toBe(3);
+    for (const connection of connections) connection.resume();
+    expect([unread.get(owner.id)?.size, vi.getTimerCount()]).toEqual([0, 0]);
   });
 });

@@ -6,14 +6,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { ownerOf, type Actor } from "../../domain/core/actor.ts";
-import { FairQueue } from "../../fairness/fair-queue.ts";
 import { FairSet } from "../../fairness/fair-set.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
+import { OwnerRecords } from "../../fairness/owner-records.ts";
 import { networkOwner, type Owner } from "../../fairness/owners.ts";
 import { PerTurn } from "../../fairness/per-turn.ts";
 import type { Turns } from "../../fairness/turns.ts";
 import { isProbe } from "../overload-guard.ts";
-import { Reading } from "./reading.ts";
+import { Reading, type Unread } from "./reading.ts";
 import { stopParsing } from "./stop-parsing.ts";
 
 /** Requests of one connection that may wait while its socket is read; one with a large body counts as several. */
@@ -54,7 +54,7 @@ type Waiting = {
 /** What all connections have in common. */
 type Shared = {
   waiting: FairSet<Waiting>;
-  unread: FairQueue<Reading>;
+  unread: Unread;
   probes: PerTurn;
 };
 
@@ -65,7 +65,7 @@ type QueuedSocket = Socket & { [QUEUE]?: ConnectionQueue };
 export function withPipelining(options: PipeliningOptions, next: Listener): Listener {
   const evict = (evicted: Waiting): void => evicted.queue.drop(evicted);
   const waiting = new FairSet(options.ledger, evict, { amountOf: ({ cost }) => cost });
-  const shared = { waiting, unread: new FairQueue<Reading>(), probes: new PerTurn(PROBES_AT_ONCE) };
+  const shared: Shared = { waiting, unread: new OwnerRecords(), probes: new PerTurn(PROBES_AT_ONCE) };
   return (req, res) => {
     const socket = req.socket as QueuedSocket;
     socket[QUEUE] ??= new ConnectionQueue(socket, options, shared, next);

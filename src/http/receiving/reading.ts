@@ -2,10 +2,11 @@
 // soon as it has its responses, and those of a flood on many connections would all be parsed before anything else runs.
 // So if its owner has to wait for turns, a connection is read in one of them.
 import type { Socket } from "node:net";
-import type { FairQueue } from "../../fairness/fair-queue.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
+import type { OwnerRecords } from "../../fairness/owner-records.ts";
 import type { Owner } from "../../fairness/owners.ts";
 import type { Turns } from "../../fairness/turns.ts";
+import { LinkedList } from "../../kernel/linked-list.ts";
 import { hold } from "./hold.ts";
 
 /** Time charged to the owner for reading a connection: about 25 requests are parsed in it. */
@@ -18,21 +19,22 @@ const UNREAD_FROM = 64;
 /** Then it is read all the same: what waits may be behind a long request of another connection. */
 const UNREAD_MS = 250;
 
+/** The connections of each owner that are read once fewer of its requests wait, oldest wait first. */
+export type Unread = OwnerRecords<LinkedList<Reading>>;
+
 export class Reading {
   readonly #socket: Socket;
   readonly #turns: Turns;
   readonly #ledger: Ledger;
-  readonly #unread: FairQueue<Reading>;
+  readonly #unread: Unread;
   /** Set while the socket is not read. */
   #release: (() => void) | undefined;
   #awaitsTurn = false;
-  /** Set while it is read only once fewer requests of its owner wait. */
-  #timer: NodeJS.Timeout | undefined;
-  /** Whether it is in `#unread`, where it stays after the timer. */
-  #isUnread = false;
+  /** Set while it is in `#unread`. */
+  #leaveUnread: (() => void) | undefined;
 
-  /** `ledger` counts the requests that wait; `unread` has all connections that are read once fewer of them do. */
-  constructor(socket: Socket, turns: Turns, ledger: Ledger, unread: FairQueue<Reading>) {
+  /** `ledger` counts the requests that wait; `unread` is shared by all connections. */
+  constructor(socket: Socket, turns: Turns, ledger: Ledger, unread: Unread) {
     this.#socket = socket;
     this.#turns = turns;
     this.#ledger = ledger;
@@ -47,9 +49,10 @@ export class Reading {
     this.#release ??= hold(this.#socket);
   }
 
+  /** Call when the connection is closed, too: nothing may refer to it then. */
   resume(): void {
     this.#awaitsTurn = false;
-    this.#endTimer();
+    this.#endWait();
     this.#release?.();
     this.#release = undefined;
   }
@@ -68,10 +71,10 @@ export class Reading {
 
   /** Call when fewer requests of the owner wait: each connection that is read lets the next one be read. */
   next(owner: Owner): void {
-    while (this.#mayRead(owner)) {
-      const next = this.#unread.shiftOf(owner);
-      if (!next || next.#leaveUnread(owner)) return;
-    }
+    const first = this.#mayRead(owner) ? this.#unread.get(owner.id)?.first : undefined;
+    if (!first) return;
+    first.#endWait();
+    first.#readInTurn(owner);
   }
 
   #readInTurn(owner: Owner): void {
@@ -92,22 +95,19 @@ export class Reading {
   }
 
   #stayUnread(owner: Owner): void {
-    if (!this.#isUnread) this.#unread.push(owner, this);
-    this.#isUnread = true;
-    this.#timer ??= setTimeout(() => this.#read(owner), UNREAD_MS).unref();
+    if (this.#leaveUnread) return;
+    const waiting = this.#unread.get(owner.id) ?? this.#unread.add(owner.id, new LinkedList());
+    const place = waiting.append(this);
+    const timer = setTimeout(() => this.#read(owner), UNREAD_MS).unref();
+    this.#leaveUnread = () => {
+      clearTimeout(timer);
+      waiting.remove(place);
+      if (waiting.size === 0) this.#unread.retire(owner.id);
+    };
   }
 
-  /** Returns whether it still waited. */
-  #leaveUnread(owner: Owner): boolean {
-    this.#isUnread = false;
-    if (!this.#timer) return false;
-    this.#endTimer();
-    this.#readInTurn(owner);
-    return true;
-  }
-
-  #endTimer(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+  #endWait(): void {
+    this.#leaveUnread?.();
+    this.#leaveUnread = undefined;
   }
 }
