@@ -170,13 +170,13 @@ describe("keyrack doctor", () => {
     );
     const [none, own] = [join(temp.dir, "none"), join(dir, "master.key")];
     const rightKey = readFileSync(own);
-    for (const [what, spoil] of [
+    for (const [what, damage] of [
       [`There is no master key at ${own}, and this database was set up with one`, () => rmSync(own)],
       ["is not the one this database was set up with", () => writeFileSync(own, "ab".repeat(32), { mode: 0o600 })],
       ["does not hold a master key", () => writeFileSync(own, "short")],
       ["is readable by others", () => chmodSync(own, 0o644)],
     ] as const) {
-      spoil();
+      damage();
       const { code, findings } = await report();
       expect(code).toBe(4);
       expect(findings.filter((each) => each.what.includes(what))).toMatchObject([

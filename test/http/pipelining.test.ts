@@ -247,7 +247,7 @@ describe("pipelined requests", () => {
       if (req.headers.authorization === "Bearer known") res.end();
       else held.push(res);
     };
-    for (const text of [requests(2, "stranger"), requests(2, "nobody", 0, "")]) {
+    for (const text of [requests(2, "stranger"), requests(2, "anonymous", 0, "")]) {
       const { client, turns } = await serve(next, { now: () => 0 });
       const known = await client();
       known.socket.write(requests(1, "known"));

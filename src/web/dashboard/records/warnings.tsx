@@ -18,7 +18,7 @@ export function Warnings({ of }: { of: Warned }) {
       This may not do what you intended:
       <ul>
         {of.warnings.map(({ path, message }) => (
-          <li key={path}>
+          <li key={`${path} ${message}`}>
             <bdi>{subjectOf(of, path)}</bdi>: {message}.
           </li>
         ))}
