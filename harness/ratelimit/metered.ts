@@ -4,7 +4,7 @@ import type { Ctx, Services } from "../../src/domain/core/context.ts";
 import { createKey } from "../../src/domain/keys/keys.ts";
 import { checkLimits, leaseLimits, returnLease, type LimitsResult } from "../../src/domain/limits/ratelimit.ts";
 import { keyBalances } from "../../src/domain/quotas/balances.ts";
-import type { WithQuotas } from "../../src/domain/quotas/charging.ts";
+import type { WithQuotas } from "../../src/domain/quotas/results.ts";
 import { createProject } from "../../src/domain/workspaces/projects.ts";
 import { createTenant } from "../../src/domain/workspaces/tenants.ts";
 import type { RateLimit } from "../../src/kernel/ratelimit/rule.ts";

@@ -8,7 +8,8 @@ import { requireEnvAccess, requireProjectAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
 import { reap, record } from "../core/record.ts";
 import { returnToQuotas } from "../quotas/lease-returns.ts";
-import { checkWithQuotas, leaseWithQuotas, type WithQuotas } from "../quotas/charging.ts";
+import { checkWithQuotas, leaseWithQuotas } from "../quotas/charging.ts";
+import type { WithQuotas } from "../quotas/results.ts";
 import type { Owed } from "../quotas/takes.ts";
 
 /** Rows saved in one pass. */
@@ -38,7 +39,10 @@ export function checkLimits(ctx: Machine, input: CheckInput) {
   const { project_id, env, key_id, tenant_id, cost, limits } = input; // a spread costs more than the check
   const { workspace_id, account_id } = actor;
   const subject = { workspace_id, account_id, project_id, env, key_id, tenant_id, cost, limits };
-  if (input.quotas) return checkWithQuotas(ctx, subject, owedOf(input)).then(resultWithQuotas);
+  if (input.quotas) {
+    const charged = checkWithQuotas(ctx, subject, owedOf(input));
+    return charged instanceof Promise ? charged.then(resultWithQuotas) : resultWithQuotas(charged);
+  }
   const verdict = services.counters.counter.check(subject);
   return verdict instanceof Promise ? verdict.then(resultOf) : resultOf(verdict);
 }

@@ -2,15 +2,15 @@
 // memory first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
 import { fail } from "../../kernel/errors.ts";
-import type { Overage } from "../../kernel/quotas/quota.ts";
-import { LEASE_MAX_MS, retryAfterSeconds } from "../../kernel/ratelimit/window.ts";
+import { LEASE_MAX_MS } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Machine } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
 import type { Definition } from "./definitions.ts";
 import type { AppliedQuota, Spent } from "./holding.ts";
-import { availableOf, type Owed } from "./takes.ts";
+import { denial, statesOf, waitOf, type Refusal, type WithQuotas } from "./results.ts";
+import type { Owed } from "./takes.ts";
 
 /**
  * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared
@@ -19,25 +19,8 @@ import { availableOf, type Owed } from "./takes.ts";
  * need fewer, but a crash would then cost more than two blocks.
  */
 const ATTEMPTS_MAX = 1_000;
-/** Where other processes hold the units that a request lacks: they give unused ones back within this time. */
-const OTHERS_WAIT_MS = 10_000;
-
-type QuotaState = {
-  id: string;
-  scope: "key" | "tenant";
-  amount: number;
-  remaining: number;
-  reset_ms: number | null;
-  overage: Overage;
-  exceeded: boolean;
-};
-
-/** A quota that lacks units, and the milliseconds until it may have them; Infinity if waiting does not help. */
-type Refusal = { readonly id: string; readonly wait: number };
 /** What was spent of each quota, or who refused. */
 type SpendResult = Spent[] | { readonly refusedBy: readonly Refusal[] };
-
-export type WithQuotas<T> = T & { limited_quota: string | null; quotas: QuotaState[] };
 
 const NO_RULES: Verdict = {
   allowed: true,
@@ -48,42 +31,64 @@ const NO_RULES: Verdict = {
 };
 const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
 
-export async function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): Promise<WithQuotas<Verdict>> {
-  const applied = await appliedOf(ctx, request);
+type Checked = WithQuotas<Verdict>;
+
+/** Without a promise when units and counters are in memory, as in `checkLimits`. bench: insight/check-quota */
+export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): Checked | Promise<Checked> {
+  const { cost } = request;
+  const applied = appliedOf(ctx, request);
+  const waits = applied instanceof Promise || owed.units > 0 || cost === 0 || applied.some(isTransient);
+  const spent = waits ? undefined : trySpend(applied, cost, cost, ctx.services.clock.now());
+  if (waits || spent === undefined || "refusedBy" in spent) return checkWaiting(ctx, applied, request, owed);
+  return checkSpent(ctx, applied, spent, request);
+}
+
+const isTransient = ({ holding }: AppliedQuota): boolean => holding.isTransient;
+
+async function checkWaiting(
+  ctx: Machine,
+  reading: AppliedQuota[] | Promise<AppliedQuota[]>,
+  request: CheckRequest,
+  owed: Owed,
+): Promise<Checked> {
+  const { cost } = request;
+  const applied = await reading;
   try {
     if (owed.units > 0) await chargeOwed(ctx, applied, owed);
-    return await checkApplied(ctx, applied, request);
+    const spent = await (cost === 0 ? peek(ctx, applied) : spendAll(ctx, applied, cost));
+    if (!("refusedBy" in spent)) return await checkSpent(ctx, applied, spent, request);
+    const rules = await checkRules(ctx, { ...request, cost: 0 });
+    return denial(ctx, applied, spent.refusedBy, rules);
   } finally {
     releaseTransient(ctx, applied);
   }
 }
 
-async function checkApplied(
+/** Charges the rate limits too, or gives the units back. */
+function checkSpent(
   ctx: Machine,
   applied: AppliedQuota[],
+  spent: Spent[],
   request: CheckRequest,
-): Promise<WithQuotas<Verdict>> {
-  const { cost } = request;
-  const spent = await (cost === 0 ? peek(ctx, applied) : spendAll(ctx, applied, cost));
-  if ("refusedBy" in spent) {
-    const rules = await checkRules(ctx, { ...request, cost: 0 });
-    return denial(ctx, applied, spent.refusedBy, rules);
-  }
-  const rules = await undoOnError(ctx, applied, spent, () => checkRules(ctx, request));
-  // A node that has stopped waiting owes the units of the request, and will send them.
-  const isCharged = rules.allowed && !ctx.hasDisconnected?.();
-  if (!isCharged) restoreAll(ctx, applied, spent, cost);
-  const quotas = statesOf(ctx, applied); // before units are given back in the transaction that fetches others
-  if (isCharged) prefetchAll(ctx, applied);
-  return { ...rules, limited_quota: null, quotas };
+): Checked | Promise<Checked> {
+  const finish = (rules: Verdict): Checked => {
+    // A node that has stopped waiting owes the units of the request, and will send them.
+    const isCharged = rules.allowed && !ctx.hasDisconnected?.();
+    if (!isCharged) restoreAll(ctx, applied, spent, request.cost);
+    const quotas = statesOf(ctx, applied); // before units are given back in the transaction that fetches others
+    if (isCharged) prefetchAll(ctx, applied);
+    return { ...rules, limited_quota: null, quotas };
+  };
+  const rules = undoOnError(ctx, applied, spent, () => checkRules(ctx, request));
+  return rules instanceof Promise ? rules.then(finish) : finish(rules);
 }
 
 /** Gives back the units of holdings that are not kept beyond this request. */
 function releaseTransient({ services }: Machine, applied: AppliedQuota[]): void {
-  for (const { holding } of applied) if (holding.isTransient) void services.quotas.giveBack(holding);
+  for (const { holding } of applied.filter(isTransient)) void services.quotas.giveBack(holding);
 }
 
-async function checkRules({ services }: Machine, request: CheckRequest): Promise<Verdict> {
+function checkRules({ services }: Machine, request: CheckRequest): Verdict | Promise<Verdict> {
   return request.limits.length === 0 ? NO_RULES : services.counters.counter.check(request);
 }
 
@@ -135,15 +140,18 @@ async function leaseRules({ services }: Machine, request: LeaseRequest): Promise
 }
 
 /** A key that the caller may not use is treated like one that does not exist: it has no quotas. */
-async function appliedOf(ctx: Machine, request: CheckRequest | LeaseRequest): Promise<AppliedQuota[]> {
+function appliedOf(ctx: Machine, request: CheckRequest | LeaseRequest): AppliedQuota[] | Promise<AppliedQuota[]> {
   const { services, actor } = ctx;
   const owner = ownerOf(actor);
-  const definition = await services.quotas.definitions.of(services.store.read, owner, request);
-  if (definition === null || !mayCharge(actor, definition)) return [];
   const { workspace_id } = request;
-  return definition.metered.map((metered) => {
-    return { metered, holding: services.quotas.open(owner, workspace_id, metered) };
-  });
+  const apply = (definition: Definition | null): AppliedQuota[] => {
+    if (definition === null || !mayCharge(actor, definition)) return [];
+    return definition.metered.map((metered) => {
+      return { metered, holding: services.quotas.open(owner, workspace_id, metered) };
+    });
+  };
+  const definition = services.quotas.definitions.of(services.store.read, owner, request);
+  return definition instanceof Promise ? definition.then(apply) : apply(definition);
 }
 
 function mayCharge(actor: SecretKeyActor, { env, project_id }: Definition): boolean {
@@ -215,17 +223,21 @@ function restoreAll({ services }: Machine, applied: AppliedQuota[], spent: Spent
 }
 
 /** Restores the units if the counters fail, as they may on Redis. */
-async function undoOnError<T>(
+function undoOnError<T>(
   ctx: Machine,
   applied: AppliedQuota[],
   spent: Spent[],
-  work: () => Promise<T>,
-): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
+  work: () => T | Promise<T>,
+): T | Promise<T> {
+  const undo = (error: unknown): never => {
     restoreAll(ctx, applied, spent, Number.POSITIVE_INFINITY);
     throw error;
+  };
+  try {
+    const done = work();
+    return done instanceof Promise ? done.catch(undo) : done;
+  } catch (error) {
+    return undo(error);
   }
 }
 
@@ -234,55 +246,3 @@ function prefetchAll({ services }: Machine, applied: AppliedQuota[]): void {
 }
 
 const unitsOf = (spent: Spent): number => spent.reduce((sum, { part }) => sum + part.units, 0);
-
-/**
- * The refusal by quotas. `rules`: the rate limits' verdict on one more request. Reading it may take a while, so
- * `refusedBy` is the earlier result: a holding's cached denial may have expired since.
- */
-function denial(
-  ctx: Machine,
-  applied: AppliedQuota[],
-  refusedBy: readonly Refusal[],
-  rules: Verdict,
-): WithQuotas<Verdict> {
-  ctx.services.quotas.metrics.denied++;
-  const limiting = refusedBy.reduce((longest, one) => (one.wait > longest.wait ? one : longest));
-  const ruleWait = rules.allowed ? 0 : (rules.retry_after_seconds ?? Number.POSITIVE_INFINITY) * 1_000;
-  return {
-    ...rules,
-    allowed: false,
-    retry_after_seconds: retryAfterSeconds(Math.max(limiting.wait, ruleWait)),
-    limited_quota: limiting.id,
-    quotas: statesOf(ctx, applied),
-  };
-}
-
-/** Precondition: the holding is known. */
-function waitOf({ holding, metered: { quota } }: AppliedQuota, units: number, now: number): number {
-  const { stored } = holding;
-  const others = stored?.others;
-  const { fromAmount, granted } = holding.usage(now);
-  if (!others || units > quota.amount + granted + others.granted) return Number.POSITIVE_INFINITY;
-  const wait = stored.period.end - now;
-  const fromGrants = Math.min(others.unspent, others.granted);
-  const ofOthers = others.unspent - fromGrants;
-  const left = Math.max(0, quota.amount - fromAmount + ofOthers) + granted + fromGrants;
-  return left >= units ? Math.min(wait, OTHERS_WAIT_MS) : wait;
-}
-
-function statesOf({ services }: Machine, applied: AppliedQuota[]): QuotaState[] {
-  const now = services.clock.now();
-  return applied.map(({ holding, metered: { quota, scope } }) => {
-    const usage = holding.usage(now);
-    const end = holding.stored?.period.end ?? Number.POSITIVE_INFINITY;
-    return {
-      id: quota.id,
-      scope,
-      amount: quota.amount,
-      remaining: availableOf(usage, quota),
-      reset_ms: end === Number.POSITIVE_INFINITY ? null : Math.max(0, end - now),
-      overage: quota.overage,
-      exceeded: usage.fromAmount > quota.amount,
-    };
-  });
-}

@@ -83,17 +83,21 @@ export class Definitions {
     this.#changes.set(workspace_id, { order: ++this.#order, until: now + DEFINITIONS_MS });
   }
 
-  /** Null for a key or tenant that is not in the workspace. */
-  async of(on: Reader, owner: Owner, subject: MeteredSubject): Promise<Definition | null> {
-    const now = this.#clock.now();
+  /** Null for a key or tenant that is not in the workspace. Without a promise if it was read lately. */
+  of(on: Reader, owner: Owner, subject: MeteredSubject): Definition | null | Promise<Definition | null> {
     const { workspace_id, key_id, tenant_id, env } = subject;
     const id = `${workspace_id}/${key_id === null ? `${tenant_id}/${env}` : key_id}`;
     const known = this.#entries.get(id);
     const changedAt = this.#changes.get(workspace_id)?.order ?? 0;
-    if (known && known.order > changedAt && now < known.until) return known.definition;
+    if (known && known.order > changedAt && this.#clock.now() < known.until) return known.definition;
+    return this.#read(on, owner, id, subject);
+  }
+
+  async #read(on: Reader, owner: Owner, id: string, subject: MeteredSubject): Promise<Definition | null> {
     const order = ++this.#order;
+    const until = this.#clock.now() + DEFINITIONS_MS;
     const definition = await readDefinition(on, subject);
-    this.#entries.set(owner, id, { definition, order, until: now + DEFINITIONS_MS });
+    this.#entries.set(owner, id, { definition, order, until });
     return definition;
   }
 }
