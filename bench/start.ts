@@ -15,6 +15,8 @@ const ROUNDS = 9;
 const READY_MORE_MS = 400;
 const RSS_MAX_MB = 120;
 const ANONYMOUS_MAX_MB = 50;
+/** V8 gives memory back when a process has been idle for some ten seconds. */
+const IDLE_MS = 20_000;
 /** CPU time is counted in hundredths of a second. */
 const BARE_STARTS = 5;
 const env = { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "/tmp" };
@@ -100,7 +102,7 @@ async function measure(name: "binary" | "checkout", keyrack: string, commandMax:
       ours: () => commandMs(keyrack, ["project", "list", "--json"], client),
       bare: () => commandMs(process.execPath, ["-e", "0"]),
     });
-    await new Promise((resolve) => setTimeout(resolve, 2_000)); // let garbage of the start be collected
+    await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
     const [rss, anonymous] = [memoryMb(up.pid, "VmRSS"), memoryMb(up.pid, "RssAnon")];
     await up.end();
     return [

@@ -1,6 +1,5 @@
 // The fast paths of the server, and the edit of the source that switches each off. The fast lane as a whole is measured
 // by `lanes`. test/house/fast-paths.test.ts checks that every edit still applies.
-import { fileURLToPath } from "node:url";
 import type { RowName } from "../rows.ts";
 import type { Variant } from "../variants.ts";
 
@@ -26,13 +25,12 @@ type Switch = {
   name: string;
   rows: readonly Measured[];
   edits: readonly Edit[];
-  bin?: string;
   /** A step that isolation requires, not a fast path: what it costs. */
   isRequired?: true;
 };
 
 /** The server without the fast path. */
-export const serverWithout = ({ edits, bin }: Switch): Variant => ({ ...editedServer(edits), ...(bin && { bin }) });
+export const serverWithout = ({ edits }: Switch): Variant => editedServer(edits);
 
 /** A server with these edits. */
 export const editedServer = (edits: readonly Edit[]): Variant => ({
@@ -197,10 +195,9 @@ export const SWITCHES: readonly Switch[] = [
     edits: [edit("src/store/engine/query-memo.ts", "    this.#results = new Map();", "    this.#results.clear();")],
   },
   {
-    name: "no allocation of short-lived objects in the old generation (`harness/release/node-flags.ts`)",
+    name: "no allocation of short-lived objects in the old generation (`platform/heap.ts`)",
     rows: ["parts/unchanged-poll", "parts/get-by-id", "parts/check", "parts/mint"],
-    edits: [],
-    bin: fileURLToPath(new URL("./with-pretenuring", import.meta.url)),
+    edits: [edit("src/platform/heap.ts", '  setFlagsFromString("--no-allocation-site-pretenuring");\n', "")],
   },
   {
     name: "one read transaction per event loop turn (`store/sqlite/reader.ts`)",
@@ -226,6 +223,15 @@ export const ONE_READ_A_POLL: readonly Edit[] = [
     "src/domain/policy/head-rounds.ts",
     "const round = (this.#next ??= this.#announce());",
     "return (await this.#read([project_id]))[0]; const round = this.#announce();",
+  ),
+];
+
+/** The notification of a change is sent inside its transaction too. */
+export const NOTICE_INSIDE: readonly Edit[] = [
+  edit(
+    "src/store/engine/group-commit.ts",
+    "await driver.writer.exec(isChanged ?",
+    "if (isChanged) await driver.writer.exec(`select pg_notify('keyrack-bench', 'change')`); await driver.writer.exec(isChanged ?",
   ),
 ];
 

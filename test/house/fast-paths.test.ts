@@ -1,6 +1,6 @@
 // The benchmark of fast paths edits their source; an edit that no longer applies would measure nothing.
 import { describe, expect, it } from "vitest";
-import { COSTS, ONE_READ_A_POLL, SWITCHES } from "../../bench/fast-paths/switches.ts";
+import { COSTS, NOTICE_INSIDE, ONE_READ_A_POLL, SWITCHES } from "../../bench/fast-paths/switches.ts";
 import { commentsIn, filesIn, readText } from "../../harness/repository.ts";
 
 /** Files with a fast path of the server that no switch measures yet. The list only gets shorter. */
@@ -33,8 +33,13 @@ const UNMEASURED = [
   "src/store/sqlite/wal-sync.ts",
 ];
 
-describe("the switches of `npm run bench -- fast-paths`, `neighbours` and `fleet`", () => {
-  for (const { name, edits } of [...SWITCHES, ...COSTS, { name: "one read a poll", edits: ONE_READ_A_POLL }]) {
+const VARIANTS = [
+  { name: "one read a poll", edits: ONE_READ_A_POLL },
+  { name: "notices inside the transaction", edits: NOTICE_INSIDE },
+];
+
+describe("the switches of `npm run bench -- fast-paths`, `neighbours`, `fleet` and `writers`", () => {
+  for (const { name, edits } of [...SWITCHES, ...COSTS, ...VARIANTS]) {
     it(`apply to the source: ${name}`, () => {
       for (const { file, find } of edits) expect(readText(file).includes(find ?? ""), `${file}: ${find}`).toBe(true);
     });

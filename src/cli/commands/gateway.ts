@@ -3,6 +3,7 @@ import { setTimeout } from "node:timers/promises";
 import { Option, type Command } from "commander";
 import { HOUR_MS } from "../../kernel/durations.ts";
 import type { GatewayMode } from "../../gateway.ts";
+import { tuneHeap } from "../../platform/heap.ts";
 import { listenProblem } from "../../platform/listen.ts";
 import { createLog, type Level } from "../../platform/log.ts";
 import { atMostEvery } from "../../platform/timing.ts";
@@ -119,6 +120,7 @@ async function gateway(options: Options): Promise<void> {
           ? "no policy yet: requests are admitted without verification until the server can be reached"
           : "no policy yet: requests are refused until the server can be reached",
       );
+    tuneHeap();
     printReady(options, running.url, mode);
     await Promise.race([stopped, ready.then(() => stopped)]);
   } catch (error) {

@@ -1,6 +1,6 @@
 // Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
 import type { Socket } from "node:net";
-import { Client, TypeOverrides, type ClientConfig } from "pg";
+import type { Client, ClientConfig } from "pg";
 
 const INT8 = 20;
 const CONNECT_MAX_MS = 3_000;
@@ -12,10 +12,6 @@ const CONNECT_MAX_MS = 3_000;
 const KEEPALIVES =
   "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3 -c tcp_user_timeout=25s";
 
-// Our integers stay far below 2^53, so int8 can be a number.
-const types = new TypeOverrides();
-types.setTypeParser(INT8, (text) => Number(text));
-
 export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & {
   /** Called when an established or half-open connection breaks or ends. */
   onLost?: (client: Client) => void;
@@ -25,6 +21,9 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
 
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
   const { onLost = () => {}, check, options: session = "", ...more } = options;
+  const { Client, TypeOverrides } = await import("pg"); // a server on SQLite starts without it
+  const types = new TypeOverrides();
+  types.setTypeParser(INT8, (text) => Number(text)); // our integers stay far below 2^53
   const config = { connectionTimeoutMillis: connectMaxMs(url), ...more, types };
   const client = new Client({ ...config, ...withSession(url, `${KEEPALIVES} ${session}`, config.application_name) });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself

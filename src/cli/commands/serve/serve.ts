@@ -2,6 +2,7 @@
 import { basename, dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { SetupLink } from "../../../domain/workspaces/setup-tokens.ts";
+import { tuneHeap } from "../../../platform/heap.ts";
 import type { RunningInstance } from "../../../server/start.ts";
 import { keepRunningOnOutputError } from "../../output-errors.ts";
 import { readSettings } from "../../settings.ts";
@@ -68,6 +69,7 @@ async function runUntilSignal(
 ): Promise<void> {
   const { url, dataDir: data_dir, bootstrap } = app;
   const setup = await setupLink(app);
+  tuneHeap();
   keepRunningOnOutputError();
   if (options.json) {
     const ready = { event: "listening", url, data_dir, bootstrap_token_file: bootstrap.file, pid: process.pid };
