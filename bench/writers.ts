@@ -12,6 +12,7 @@ import { openStore } from "../src/store/database.ts";
 import { withPostgres } from "../src/store/postgres/client.ts";
 import type { DatabaseTarget } from "../src/store/target.ts";
 import { load } from "./client.ts";
+import { editedServer, NOTICE_INSIDE } from "./fast-paths/switches.ts";
 import { median } from "./report.ts";
 import { fitUsl, type Point } from "./usl.ts";
 
@@ -26,6 +27,16 @@ type Postgres = Extract<DatabaseTarget, { kind: "postgres" }>;
 /** Where the notification of a change is sent: in the transaction that makes the change, or when that is on disk. */
 export type Notice = "inside" | "outside";
 
+/** Later sessions of this database wait that long before each flush. */
+async function slowSync(url: string, syncMs: number): Promise<void> {
+  if (syncMs === 0) return;
+  const database = new URL(url).pathname.slice(1);
+  await withPostgres(url, async (client) => {
+    await client.query(`alter database ${database} set commit_delay = ${syncMs * 1_000}`);
+    await client.query(`alter database ${database} set commit_siblings = 0`);
+  });
+}
+
 /** A database with projects p0, p1 …; `syncMs` is added to each flush, as PostgreSQL waits that long before it. */
 export async function onCluster<T>(
   projects: number,
@@ -35,12 +46,8 @@ export async function onCluster<T>(
   return withScratch("postgres", async ({ target }) => {
     if (target.kind !== "postgres") throw new Error("this is about PostgreSQL");
     await (await openStore(target, { now: Date.now, fatal: () => {} })).close();
+    await slowSync(target.url, syncMs);
     await withPostgres(target.url, async (client) => {
-      const database = new URL(target.url).pathname.slice(1);
-      if (syncMs > 0) {
-        await client.query(`alter database ${database} set commit_delay = ${syncMs * 1_000}`);
-        await client.query(`alter database ${database} set commit_siblings = 0`);
-      }
       await client.query(
         "insert into workspaces (id, name, slug, created_at, updated_at) values ('w', 'w', 'w', 1, 1)",
       );
@@ -80,7 +87,14 @@ export async function commitsPerSecond(target: Postgres, writers: number, notice
 
 const rate = (value: number): string => Math.round(value).toLocaleString("en");
 
-async function commits(notice: Notice, syncMs: number): Promise<string> {
+type Case = { notice: Notice; syncMs: number };
+
+function nameOf({ notice, syncMs }: Case): string {
+  const where = notice === "inside" ? "inside the transaction" : "after the commit";
+  return `NOTIFY ${where}, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
+}
+
+async function commits({ notice, syncMs }: Case): Promise<string> {
   const max = WRITERS.at(-1) ?? 1;
   const points = await onCluster(max, { syncMs }, async (target) => {
     const seen: Point[] = [];
@@ -92,20 +106,31 @@ async function commits(notice: Notice, syncMs: number): Promise<string> {
     return seen;
   });
   const { sigma, kappa, best } = fitUsl(points);
-  const where = notice === "inside" ? "inside the transaction" : "after the commit";
-  const name = `NOTIFY ${where}, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
-  const cells = [name, ...points.map((point) => rate(point.rate)), sigma.toFixed(2), kappa.toFixed(3), best];
+  const cells = [
+    nameOf({ notice, syncMs }),
+    ...points.map((point) => rate(point.rate)),
+    sigma.toFixed(2),
+    kappa.toFixed(3),
+    best,
+  ];
   return `| ${cells.join(" | ")} |`;
 }
 
 /** Runs server processes that share one database. */
-async function withProcesses<T>(count: number, work: (servers: Running[]) => Promise<T>): Promise<T> {
+async function withProcesses<T>(
+  count: number,
+  { notice, syncMs }: Case,
+  work: (servers: Running[]) => Promise<T>,
+): Promise<T> {
+  const variant = notice === "inside" ? editedServer(NOTICE_INSIDE).env : {};
   return withScratchDatabase("postgres", async (url) => {
+    await slowSync(url ?? "", syncMs);
     const dirs = Array.from({ length: count }, () => mkdtempSync(join(tmpdir(), "keyrack-bench-")));
     const servers: Running[] = [];
     try {
       for (const dir of dirs) {
         const env = {
+          ...variant,
           KEYRACK_THROTTLE: "off",
           KEYRACK_BACKUP_EVERY: "off",
           KEYRACK_PUBLIC_URL: "https://k.example.com",
@@ -123,8 +148,8 @@ async function withProcesses<T>(count: number, work: (servers: Running[]) => Pro
 }
 
 /** Durable mints per second of several processes, over workspaces that each process shares with no other. */
-async function mints(processes: number): Promise<number> {
-  return withProcesses(processes, async (servers) => {
+async function mintsPerSecond(processes: number, which: Case): Promise<number> {
+  return withProcesses(processes, which, async (servers) => {
     const [first] = servers as [Running];
     const bootstrap = readFileSync(String(first.ready.bootstrap_token_file), "utf8").trim();
     const worlds: World[] = [];
@@ -153,19 +178,28 @@ async function mints(processes: number): Promise<number> {
   });
 }
 
-export async function writers(): Promise<string> {
+async function mints(which: Case): Promise<string> {
+  const rates: string[] = [];
+  for (const processes of PROCESSES) rates.push(rate(await mintsPerSecond(processes, which)));
+  return `| ${[nameOf(which), ...rates].join(" | ")} |`;
+}
+
+const CASES = [0, 2].flatMap((syncMs) => (["inside", "outside"] as const).map((notice): Case => ({ notice, syncMs })));
+
+async function linesOf(measure: (which: Case) => Promise<string>): Promise<string[]> {
   const lines: string[] = [];
-  for (const syncMs of [0, 2])
-    for (const notice of ["inside", "outside"] as const) lines.push(await commits(notice, syncMs));
-  const minted: string[] = [];
-  for (const processes of PROCESSES) minted.push(rate(await mints(processes)));
+  for (const which of CASES) lines.push(await measure(which));
+  return lines;
+}
+
+export async function writers(): Promise<string> {
   return [
     `| commits a second | ${WRITERS.map((n) => `${n} ${n === 1 ? "writer" : "writers"}`).join(" | ")} | σ | κ | best at |`,
     "|---|---|---|---|---|---|---|---|",
-    ...lines,
+    ...(await linesOf(commits)),
     "",
-    `| durable mints a second | ${PROCESSES.map((n) => `${n} ${n === 1 ? "process" : "processes"}`).join(" | ")} |`,
+    `| durable mints a second, ${WORKSPACES} workspaces | ${PROCESSES.map((n) => `${n} ${n === 1 ? "process" : "processes"}`).join(" | ")} |`,
     "|---|---|---|---|",
-    `| ${WORKSPACES} workspaces | ${minted.join(" | ")} |`,
+    ...(await linesOf(mints)),
   ].join("\n");
 }

@@ -13,20 +13,12 @@ const UNPUBLISHED = [
   "vendor/mint-previous",
   "vendor/mint-terms",
   "parts/refused",
-  "fleet/unchanged-poll-rounds",
   "insight/search",
   "insight/search-postgres",
   "insight/audit",
   "insight/audit-postgres",
   "insight/overview",
   "insight/overview-postgres",
-  "start/binary-ready",
-  "start/binary-cpu",
-  "start/binary-command",
-  "start/binary-memory",
-  "start/binary-anonymous",
-  "start/checkout-cpu",
-  "start/checkout-anonymous",
 ];
 
 const sources = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));
