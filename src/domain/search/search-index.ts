@@ -4,6 +4,7 @@
 // Each environment has a progress of its own, and pays for its own keys: however many test keys wait to be indexed, a
 // search for live keys only steps over them. A search without an environment covers both, and waits for both.
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
+import { chunked } from "../../kernel/chunks.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
@@ -12,6 +13,7 @@ import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
   changedKeys,
   indexedProjects,
+  keysToIndex,
   nextProjects,
   progressOf,
   saveProgress,
@@ -197,21 +199,21 @@ async function writeStep(tx: Tx, projects: readonly Behind[]): Promise<{ done: n
 
 /** Takes its keys from `room`. `isRead`: these are all up to the version. */
 async function readChanged(tx: Tx, project: Behind, upTo: number, room: { keys: number; bytes: number }) {
-  const { id: project_id, env } = project;
+  const { id: project_id, env, version, last_id } = project;
+  const limit = room.keys;
+  const changed = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit });
   const keys: ChangedKey[] = [];
   const loop = new LoopShare();
-  for (let { version, last_id } = project; room.keys > 0 && room.bytes > 0; ) {
-    const limit = Math.min(room.keys, KEYS_READ);
-    const read = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit });
-    keys.push(...read);
-    room.keys -= read.length;
-    room.bytes -= read.reduce((sum, { scopes }) => sum + Buffer.byteLength(scopes), 0);
-    const last = read.at(-1);
-    if (!last || read.length < limit) return { keys, isRead: true };
-    ({ policy_version: version, id: last_id } = last);
+  for (const some of chunked(changed, KEYS_READ)) {
+    if (room.bytes <= 0) return { keys, isRead: false };
+    const ids = some.map(({ id }) => id);
+    const read = new Map((await keysToIndex(tx, project_id, ids)).map((key) => [key.id, key]));
+    keys.push(...ids.map((id) => read.get(id) as ChangedKey));
+    room.keys -= ids.length;
+    for (const { scopes } of read.values()) room.bytes -= Buffer.byteLength(scopes);
     await loop.yieldIfDue();
   }
-  return { keys, isRead: false };
+  return { keys, isRead: changed.length < limit };
 }
 
 /** One step for the tenants of a workspace that are older than the index. */

@@ -8,6 +8,7 @@ import { rowBy } from "../engine/rows.ts";
 import { countRows, selectRow, selectRows, statement, type Builder } from "../engine/statement.ts";
 import type { Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow, SearchTermRow, TenantRow } from "../schema/tables.ts";
+import { isIn, notLookedUp } from "./id-lists.ts";
 
 /** A term that is there already stays. */
 export const writeTerms = bulkInsert<SearchTermRow>(["workspace_id", "kind", "term", "newest", "id"], (db, rows) =>
@@ -72,13 +73,14 @@ export type ChangedKey = Pick<
 type ChangesAfter = { project_id: string; env: Env; version: number; last_id: string; upTo: number; limit: number };
 
 /**
- * Keys of a project behind a version and id, up to another version, in that order. The index has keys of both
- * environments: `upTo` bounds how many of the other one are read in vain.
+ * Ids of a project's keys behind a version and id, up to another version, in that order. The index has keys of both
+ * environments: `upTo` bounds how many of the other one are read in vain. A bulk change gives many keys the same
+ * version, and all of those are read to put them in order.
  */
 export const changedKeys = statement<ChangesAfter>()((db, p) =>
   db
     .selectFrom("api_keys")
-    .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
+    .select(["id", "policy_version"])
     .where("project_id", "=", p.project_id)
     .where("policy_version", ">=", p.version)
     .where("policy_version", "<=", p.upTo)
@@ -88,6 +90,17 @@ export const changedKeys = statement<ChangesAfter>()((db, p) =>
     .orderBy("id")
     .limit(p.limit),
 );
+
+/** Keys of a project by their ids, in any order. */
+export function keysToIndex(on: Reader, project_id: string, ids: readonly string[]): Promise<ChangedKey[]> {
+  return selectRows(on, (db, dialect) =>
+    db
+      .selectFrom("api_keys")
+      .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
+      .where(notLookedUp("api_keys.project_id"), "=", project_id)
+      .where(isIn("api_keys.id", ids, dialect)),
+  );
+}
 
 /** The version of the key that is `keys` keys behind a version; none if there are fewer. Reads the index only. */
 export const versionBehind = statement<{ project_id: string; version: number; keys: number }>()((db, p) =>
