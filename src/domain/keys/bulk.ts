@@ -11,6 +11,7 @@ import {
   countEligible,
   eligibleKeys,
   rangeEnd,
+  type BulkKey,
   type BulkSelection,
   type KeyFilter,
 } from "../../store/queries/key-bulk.ts";
@@ -24,13 +25,15 @@ import { parseKeyPolicy } from "../key-policy/key-policy.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../idempotency/replays.ts";
-import { inThreadSlot, threadReader } from "../core/read-slots.ts";
+import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
 
-/** Keys that one read examines at most. */
+/** Keys that one call examines at most to find a page. */
 export const EXAMINED_MAX = 5_000;
-/** Keys that may be examined on the main thread. */
-const FEW = 500;
+/** Keys that are examined in one turn of the event loop. */
+const PIECE_KEYS = 500;
+/** More keys are counted on another thread, which takes a quarter of a second to start. */
+export const COUNTED_HERE_MAX = 20_000;
 const RUN_MS_MAX = 7 * DAY_MS;
 
 type BulkFilter = KeyFilter & {
@@ -76,11 +79,8 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, pages, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
-  const { matched, keys, next } = await readPage(ctx, selection, run.after, async (on) => {
-    const count = bulk.cursor === undefined ? await countMatches(on, selection, expect) : null;
-    await yieldToEventLoop();
-    return { matched: count, ...(await findPage(on, selection, run.after, limit)) };
-  });
+  const matched = bulk.cursor === undefined ? await countMatches(ctx, selection, expect) : null;
+  const { keys, next } = await inSlot(ctx, selection, run.after, () => findPage(ctx, selection, run.after, limit));
   const bulk_id = bulk.bulk_id ?? run.bulk_id;
   const cursorAt = (position: PageKey | null): string | null =>
     position && pages.write([bulk_id, run.before, position.created_at, position.id]);
@@ -166,32 +166,61 @@ async function livesOf(
   return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
-/** Runs `read` on the main thread only if it examines few keys. */
-async function readPage<T>(
+/** Runs `read`, which examines keys in pieces, in a slot of the caller unless one piece is all. */
+async function inSlot<T>(
   ctx: Ctx<Vendor>,
   selection: BulkSelection,
   after: PageKey | null,
-  read: (on: Reader) => Promise<T>,
+  read: () => Promise<T>,
 ): Promise<T> {
-  const { store } = ctx.services;
-  const isLong = !selection.ids && (await rangeEnd(store.read, selection, after, FEW)) !== undefined;
-  return isLong ? inThreadSlot(ctx, () => read(threadReader(store))) : read(store.read);
+  const isMore = !selection.ids && (await rangeEnd(ctx.services.store.read, selection, after, PIECE_KEYS));
+  return isMore ? inFleetSlot(ctx, read) : read();
 }
 
-async function countMatches(on: Reader, selection: BulkSelection, expect: number | undefined): Promise<number> {
-  const matched = await countEligible(on, selection, { after: null, upTo: null });
+async function countMatches(ctx: Ctx<Vendor>, selection: BulkSelection, expect: number | undefined): Promise<number> {
+  const { store } = ctx.services;
+  const all = { after: null, upTo: null };
+  const isLarge = !selection.ids && (await rangeEnd(store.read, selection, null, COUNTED_HERE_MAX)) !== undefined;
+  const matched = await (isLarge
+    ? inThreadSlot(ctx, () => countEligible(threadReader(store), selection, all))
+    : inSlot(ctx, selection, null, () => countInPieces(store.read, selection)));
   if (expect === undefined || matched <= expect) return matched;
   throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
 }
 
-/** Named keys are few: all of them are examined at once. */
-async function endOfRange(on: Reader, selection: BulkSelection, after: PageKey | null): Promise<PageKey | null> {
-  return selection.ids ? null : ((await rangeEnd(on, selection, after, EXAMINED_MAX)) ?? null);
+async function countInPieces(on: Reader, selection: BulkSelection): Promise<number> {
+  let matched = 0;
+  for (let after: PageKey | null = null; ; await yieldToEventLoop()) {
+    const upTo = await endOfPiece(on, selection, after, PIECE_KEYS);
+    matched += await countEligible(on, selection, { after, upTo });
+    if (upTo === null) return matched;
+    after = upTo;
+  }
 }
 
-async function findPage(on: Reader, selection: BulkSelection, after: PageKey | null, limit: number) {
-  const upTo = await endOfRange(on, selection, after);
-  const found = await eligibleKeys(on, selection, { after, upTo }, limit + 1);
-  const keys = found.slice(0, limit);
-  return { keys, next: found.length > limit ? (keys.at(-1) ?? null) : upTo };
+/** Null at the end. Named keys are few: all of them are one piece. */
+async function endOfPiece(
+  on: Reader,
+  selection: BulkSelection,
+  after: PageKey | null,
+  keys: number,
+): Promise<PageKey | null> {
+  return selection.ids ? null : ((await rangeEnd(on, selection, after, keys)) ?? null);
+}
+
+async function findPage({ services }: Ctx<Vendor>, selection: BulkSelection, after: PageKey | null, limit: number) {
+  const { read } = services.store;
+  const keys: BulkKey[] = [];
+  let next: PageKey | null = after;
+  for (let examined = 0; examined < EXAMINED_MAX; examined += PIECE_KEYS) {
+    const range = { after: next, upTo: await endOfPiece(read, selection, next, PIECE_KEYS) };
+    const missing = limit - keys.length;
+    const found = await eligibleKeys(read, selection, range, missing + 1);
+    keys.push(...found.slice(0, missing));
+    if (found.length > missing) return { keys, next: keys.at(-1) ?? null };
+    next = range.upTo;
+    if (next === null) break;
+    await yieldToEventLoop();
+  }
+  return { keys, next };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { runBackends } from "../../../harness/databases/backends.ts";
 import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { expectRefusal, sharedInstance, type Json, type Workspace } from "../../../harness/instances/test-instance.ts";
-import { EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
+import { COUNTED_HERE_MAX, EXAMINED_MAX } from "../../../src/domain/keys/bulk.ts";
 import { fail } from "../../../src/kernel/errors.ts";
 import { countEligible, eligibleKeys, rangeEnd } from "../../../src/store/queries/key-bulk.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
@@ -252,10 +252,12 @@ for (const backend of runBackends) {
       const w = await instance.workspace();
       const copied = `workspace_id, project_id, tenant_id, env, display_prefix, scopes, meta, policy_version`;
       const seed = await w.mint();
-      await instance.sql(`with recursive n(i) as (select 1 union all select i + 1 from n where i < ${EXAMINED_MAX})
+      const copySeed = (from: number, to: number): Promise<unknown> =>
+        instance.sql(`with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})
         insert into api_keys (id, lookup_hash, created_at, ${copied})
         select '01900000-0000-7000-8000-' || cast(100000000000 + i as text), '${w.id}' || cast(i as text), ${instance.clock.now()}, ${copied}
         from n, api_keys where api_keys.id = '${seed.id}'`);
+      await copySeed(1, EXAMINED_MAX);
       instance.clock.advance(1);
       const rare = await w.mint({ scopes: ["rare"] });
       const request = { action: "disable", filter: { scope: "rare" }, dry_run: true };
@@ -269,12 +271,19 @@ for (const backend of runBackends) {
       );
       const second = (await bulk(w, { ...request, cursor: first.next_cursor })).body;
       expect([idsOf(second.data), second.next_cursor]).toEqual([[rare.id], null]);
-      const read = vi.spyOn(instance.app.services.readSlots.threads, "run").mockRejectedValue(fail("unavailable"));
-      onTestFinished(() => read.mockRestore());
-      expectRefusal(await bulk(w, request), 503, "unavailable"); // many are examined in a thread, in a slot
+      const { fleet, threads } = instance.app.services.readSlots;
+      const slot = vi.spyOn(fleet, "run").mockRejectedValue(fail("unavailable"));
+      onTestFinished(() => slot.mockRestore());
+      expectRefusal(await bulk(w, request), 503, "unavailable"); // many are examined in a slot
       const few = { action: "disable", filter: { ids: [rare.id] }, dry_run: true };
       expect((await bulk(w, few)).body.matched).toBe(1);
-      read.mockRestore();
+      slot.mockRestore();
+      const thread = vi.spyOn(threads, "run");
+      expect((await bulk(w, request)).body.matched).toBe(1);
+      expect(thread).not.toHaveBeenCalled();
+      await copySeed(EXAMINED_MAX + 1, COUNTED_HERE_MAX);
+      expect((await bulk(w, request)).body.matched).toBe(1); // very many are counted on another thread
+      expect(thread).toHaveBeenCalledOnce();
       const after = { created_at: 1, id: "i" };
       const selections = (["rotate", "enable"] as const).flatMap((action) =>
         [{}, { tenant_ids: ["t"] }, { projects: ["p"], scope: "s" }].map((filter) => {
