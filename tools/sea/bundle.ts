@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build, type BuildOptions, type Metafile, type Plugin } from "esbuild";
+import { toAscii } from "../ascii.ts";
 import { root } from "./targets.ts";
 
 /** The object `z` pulls in all of zod with its fifty locales; the namespace import only what is used. */
@@ -61,14 +62,6 @@ const workerSources = (checkout: string): string[] =>
   filesUnder(join(checkout, "src"))
     .filter((path) => path.endsWith(".worker.ts"))
     .map((path) => relative(checkout, path));
-
-/**
- * With one character beyond Latin-1, V8 would keep the whole script in memory with two bytes for each. esbuild escapes
- * them in texts, but not in regular expressions.
- */
-function toAscii(script: string): string {
-  return script.replace(/[\x80-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-}
 
 /** Writes `main.js` and the workers into a folder. The workers' keys are the names they are loaded by. */
 export async function bundleProgram(folder: string, version: string): Promise<Bundle> {

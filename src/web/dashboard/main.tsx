@@ -32,4 +32,6 @@ if (session.value) void refreshMe().catch(() => {});
 answerOtherTabs();
 watchConnection();
 watchBuild();
-render(<App />, document.body);
+// Not in the frame of the script: the browser's tools record where a request began, and V8 would parse all of the
+// script again for it. bench: dashboard/login
+queueMicrotask(() => render(<App />, document.body));
