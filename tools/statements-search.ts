@@ -7,7 +7,13 @@ import {
   walkTexts,
   type KeyWalk,
 } from "../src/store/queries/key-search.ts";
-import { countTermMatches, deleteTerms, walkTerms, writeTerms } from "../src/store/queries/search-terms.ts";
+import {
+  countTermMatches,
+  deleteTerms,
+  keysToIndex,
+  walkTerms,
+  writeTerms,
+} from "../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../src/store/queries/tenant-search.ts";
 import { successorsIn } from "../src/store/queries/keys.ts";
 import type { Tx } from "../src/store/engine/tx.ts";
@@ -31,6 +37,7 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
     ),
   walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
   countInSet: (on) => walks.map((walk) => countInSet(on, walk, 1)),
+  keysToIndex: (on) => [keysToIndex(on, "p", ["i"])],
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
   walkTerms: (on) => [
     walkTerms(on, { ...terms, direction: "asc", after: { term: "t", newest: -1, id: "i" } }),
