@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import { createRecordIdGenerator } from "../src/domain/core/record-ids.ts";
+import { ENVS } from "../src/kernel/credentials.ts";
 import { keyTerms } from "../src/domain/search/terms.ts";
 import { sha256Hex } from "../src/platform/crypto.ts";
 import { openStore } from "../src/store/database.ts";
@@ -101,7 +102,7 @@ async function writePiece(store: Store, owner: Owner, rows: readonly NewKey[], n
     chains: [workspace_id],
     work: async (tx) => {
       await insertKey.insertMany(tx, rows);
-      await saveProgress.run(tx, { id: project_id, version: 1, last_id: "~" });
+      for (const env of ENVS) await saveProgress.run(tx, { id: `${project_id}/${env}`, version: 1, last_id: "~" });
       const entries = rows.map(({ id, env, tenant_id }) => ({
         workspace_id,
         id: newId(),

@@ -24,7 +24,7 @@ const COMMITS_MS = 2_000;
 const NOTIFY = "select pg_notify('keyrack-bench', $1)";
 
 type Postgres = Extract<DatabaseTarget, { kind: "postgres" }>;
-/** Where the notification of a change is sent: in the transaction that makes the change, or when that is on disk. */
+/** Where the notification of a change is sent: when the change is on disk, and inside its transaction too or not. */
 export type Notice = "inside" | "outside";
 
 /** Later sessions of this database wait that long before each flush. */
@@ -90,7 +90,7 @@ const rate = (value: number): string => Math.round(value).toLocaleString("en");
 type Case = { notice: Notice; syncMs: number };
 
 function nameOf({ notice, syncMs }: Case): string {
-  const where = notice === "inside" ? "inside the transaction" : "after the commit";
+  const where = notice === "inside" ? "inside the transaction too" : "after the commit";
   return `NOTIFY ${where}, ${syncMs > 0 ? `sync of ${syncMs} ms` : "sync of this disk"}`;
 }
 

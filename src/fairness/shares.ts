@@ -176,7 +176,7 @@ export const sharesTable = {
     atBound: "waits 2 s for its turn, then 503; at once when 1,000 are waiting",
   },
   fleet_reads: {
-    what: `Reads of all nodes, or all keys, of a project: ${FLEET_READS.perOwner} per cell run at a time`,
+    what: `Reads of all nodes, or all keys, of a project, and of the keys of a bulk action: ${FLEET_READS.perOwner} per cell run at a time`,
     owners: ["cell"],
     shows: "refusals",
     atBound:

@@ -93,7 +93,7 @@ export const keysBulk = endpoint("POST /v1/bulk/keys", {
     versions: z.array(z.strictObject({ project_id: Uuid, version: z.int() })).describe("for GET /v1/propagation"),
   }),
   idempotent: true,
-  failures: ["test_cannot_live", "bulk_unexpected", "older_process", "unavailable"],
+  failures: ["test_cannot_live", "bulk_unexpected", "older_process", "unavailable", "share_full"],
   emits: ["api_key.revoked", "api_key.disabled", "api_key.enabled", "api_key.rotated", "api_key.updated"],
   handle: (ctx, { body: { filter, overlap_hours = 24, grace_days = 30, ...bulk } }) => {
     const { created_before, created_after, unused_since, ...rest } = filter;

@@ -28,12 +28,16 @@ import { findReplay } from "../idempotency/replays.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
 
-/** Keys that one call examines at most to find a page. */
+/** Keys that one call examines at most to find a page, and that another thread examines at once. */
 export const EXAMINED_MAX = 5_000;
 /** Keys that are examined in one turn of the event loop. */
 const PIECE_KEYS = 500;
 /** More keys are counted on another thread, which takes a quarter of a second to start. */
 export const COUNTED_HERE_MAX = 20_000;
+
+/** Keys of which more is examined than their own columns, or texts of any length: never many on the main thread. */
+const isCostly = ({ action, scope }: BulkSelection): boolean =>
+  scope !== undefined || action === "rotate" || action === "cap_expiry";
 const RUN_MS_MAX = 7 * DAY_MS;
 
 type BulkFilter = KeyFilter & {
@@ -79,8 +83,12 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, pages, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
-  const matched = bulk.cursor === undefined ? await countMatches(ctx, selection, expect) : null;
-  const { keys, next } = await inSlot(ctx, selection, run.after, () => findPage(ctx, selection, run.after, limit));
+  const isFirst = bulk.cursor === undefined;
+  const { matched, keys, next } = await inPieces(ctx, selection, run.after, isFirst, async (pieces) => {
+    const count = isFirst ? await countMatches(pieces, selection, expect) : null;
+    await yieldToEventLoop();
+    return { matched: count, ...(await findPage(pieces, selection, run.after, limit)) };
+  });
   const bulk_id = bulk.bulk_id ?? run.bulk_id;
   const cursorAt = (position: PageKey | null): string | null =>
     position && pages.write([bulk_id, run.before, position.created_at, position.id]);
@@ -166,56 +174,56 @@ async function livesOf(
   return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
-/** Runs `read`, which examines keys in pieces, in a slot of the caller unless one piece is all. */
-async function inSlot<T>(
+/** From where keys are read, and how many at once. */
+type Pieces = { on: Reader; keys: number };
+
+/** Runs `read` here if one piece is all, else in a slot of the caller: here or, where it may take long, on a thread. */
+async function inPieces<T>(
   ctx: Ctx<Vendor>,
   selection: BulkSelection,
   after: PageKey | null,
-  read: () => Promise<T>,
+  counts: boolean,
+  read: (pieces: Pieces) => Promise<T>,
 ): Promise<T> {
-  const isMore = !selection.ids && (await rangeEnd(ctx.services.store.read, selection, after, PIECE_KEYS));
-  return isMore ? inFleetSlot(ctx, read) : read();
+  const { store } = ctx.services;
+  const isMoreThan = async (keys: number): Promise<boolean> =>
+    !selection.ids && (await rangeEnd(store.read, selection, after, keys)) !== undefined;
+  const readHere = (): Promise<T> => read({ on: store.read, keys: PIECE_KEYS });
+  if (!(await isMoreThan(PIECE_KEYS))) return readHere();
+  const isLong = isCostly(selection) || (counts && (await isMoreThan(COUNTED_HERE_MAX)));
+  if (!isLong) return inFleetSlot(ctx, readHere);
+  return inThreadSlot(ctx, () => read({ on: threadReader(store), keys: EXAMINED_MAX }));
 }
 
-async function countMatches(ctx: Ctx<Vendor>, selection: BulkSelection, expect: number | undefined): Promise<number> {
-  const { store } = ctx.services;
-  const all = { after: null, upTo: null };
-  const isLarge = !selection.ids && (await rangeEnd(store.read, selection, null, COUNTED_HERE_MAX)) !== undefined;
-  const matched = await (isLarge
-    ? inThreadSlot(ctx, () => countEligible(threadReader(store), selection, all))
-    : inSlot(ctx, selection, null, () => countInPieces(store.read, selection)));
+async function countMatches(pieces: Pieces, selection: BulkSelection, expect: number | undefined): Promise<number> {
+  let matched = 0;
+  for (let after: PageKey | null = null, isEnd = false; !isEnd; ) {
+    const upTo = await endOfPiece(pieces, selection, after);
+    matched += await countEligible(pieces.on, selection, { after, upTo });
+    after = upTo;
+    isEnd = upTo === null;
+    if (!isEnd) await yieldToEventLoop();
+  }
   if (expect === undefined || matched <= expect) return matched;
   throw fail("bulk_unexpected", { details: [{ path: "expect", message: "is below the number of matches" }] });
 }
 
-async function countInPieces(on: Reader, selection: BulkSelection): Promise<number> {
-  let matched = 0;
-  for (let after: PageKey | null = null; ; await yieldToEventLoop()) {
-    const upTo = await endOfPiece(on, selection, after, PIECE_KEYS);
-    matched += await countEligible(on, selection, { after, upTo });
-    if (upTo === null) return matched;
-    after = upTo;
-  }
-}
-
 /** Null at the end. Named keys are few: all of them are one piece. */
 async function endOfPiece(
-  on: Reader,
+  { on, keys }: Pieces,
   selection: BulkSelection,
   after: PageKey | null,
-  keys: number,
 ): Promise<PageKey | null> {
   return selection.ids ? null : ((await rangeEnd(on, selection, after, keys)) ?? null);
 }
 
-async function findPage({ services }: Ctx<Vendor>, selection: BulkSelection, after: PageKey | null, limit: number) {
-  const { read } = services.store;
+async function findPage(pieces: Pieces, selection: BulkSelection, after: PageKey | null, limit: number) {
   const keys: BulkKey[] = [];
   let next: PageKey | null = after;
-  for (let examined = 0; examined < EXAMINED_MAX; examined += PIECE_KEYS) {
-    const range = { after: next, upTo: await endOfPiece(read, selection, next, PIECE_KEYS) };
+  for (let examined = 0; examined < EXAMINED_MAX; examined += pieces.keys) {
+    const range = { after: next, upTo: await endOfPiece(pieces, selection, next) };
     const missing = limit - keys.length;
-    const found = await eligibleKeys(read, selection, range, missing + 1);
+    const found = await eligibleKeys(pieces.on, selection, range, missing + 1);
     keys.push(...found.slice(0, missing));
     if (found.length > missing) return { keys, next: keys.at(-1) ?? null };
     next = range.upTo;

@@ -40,7 +40,8 @@ export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed)
   const waits = applied instanceof Promise || owed.units > 0 || cost === 0 || applied.some(isTransient);
   const spent = waits ? undefined : trySpend(applied, cost, cost, ctx.services.clock.now());
   if (waits || spent === undefined || "refusedBy" in spent) return checkWaiting(ctx, applied, request, owed);
-  return checkSpent(ctx, applied, spent, request);
+  const done = checkSpent(ctx, applied, spent, request);
+  return done instanceof Promise ? done.finally(() => releaseTransient(ctx, applied)) : done;
 }
 
 const isTransient = ({ holding }: AppliedQuota): boolean => holding.isTransient;

@@ -21,6 +21,7 @@ import {
   versionBehind,
   writeTerms,
   type ChangedKey,
+  type IndexedKey,
 } from "../../store/queries/search-terms.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { SearchTermRow } from "../../store/schema/tables.ts";
@@ -208,7 +209,8 @@ async function readChanged(tx: Tx, project: Behind, upTo: number, room: { keys: 
     if (room.bytes <= 0) return { keys, isRead: false };
     const ids = some.map(({ id }) => id);
     const read = new Map((await keysToIndex(tx, project_id, ids)).map((key) => [key.id, key]));
-    keys.push(...ids.map((id) => read.get(id) as ChangedKey));
+    // With the version in the list: a key that another process has changed since is listed again.
+    for (const { id, policy_version } of some) keys.push({ ...(read.get(id) as IndexedKey), policy_version });
     room.keys -= ids.length;
     for (const { scopes } of read.values()) room.bytes -= Buffer.byteLength(scopes);
     await loop.yieldIfDue();

@@ -54,14 +54,13 @@ export type BulkKey = Pick<
 
 /** Keys that live longer than their project allows: what `capped` gives them is earlier. */
 function outlives({ max, earliest }: NonNullable<BulkSelection["lives"]>, dialect: Dialect): Expression<SqlBool> {
-  const json = JSON.stringify(max);
-  const [lives, ms, later] =
+  const json = JSON.stringify(Object.fromEntries(max.map(({ id, ms }) => [id, ms])));
+  const [ms, later] =
     dialect === "sqlite"
-      ? [sql`json_each(${json}) as life`, sql`(life.value ->> 'ms')`, sql`max`]
-      : [sql`jsonb_to_recordset(${json}::jsonb) as life(id text, ms bigint)`, sql`life.ms`, sql`greatest`];
-  const id = dialect === "sqlite" ? sql`(life.value ->> 'id')` : sql`life.id`;
-  return sql<SqlBool>`exists (select 1 from ${lives} where ${id} = api_keys.project_id
-    and (api_keys.expires_at is null or api_keys.expires_at > ${later}(api_keys.created_at + ${ms}, cast(${earliest} as bigint))))`;
+      ? [sql`(${json} ->> api_keys.project_id)`, sql`max`]
+      : [sql`(${json}::jsonb ->> api_keys.project_id)::bigint`, sql`greatest`];
+  return sql<SqlBool>`(${ms} is not null and (api_keys.expires_at is null
+    or api_keys.expires_at > ${later}(api_keys.created_at + ${ms}, cast(${earliest} as bigint))))`;
 }
 
 /** The keys that a walk passes. */

@@ -65,10 +65,12 @@ function withProgress(db: Builder) {
     ]);
 }
 
-export type ChangedKey = Pick<
+/** What the index has of a key. */
+export type IndexedKey = Pick<
   ApiKeyRow,
-  "id" | "env" | "name" | "scopes" | "display_prefix" | "created_at" | "last_used_at" | "policy_version"
+  "id" | "env" | "name" | "scopes" | "display_prefix" | "created_at" | "last_used_at"
 >;
+export type ChangedKey = IndexedKey & Pick<ApiKeyRow, "policy_version">;
 
 type ChangesAfter = { project_id: string; env: Env; version: number; last_id: string; upTo: number; limit: number };
 
@@ -92,11 +94,11 @@ export const changedKeys = statement<ChangesAfter>()((db, p) =>
 );
 
 /** Keys of a project by their ids, in any order. */
-export function keysToIndex(on: Reader, project_id: string, ids: readonly string[]): Promise<ChangedKey[]> {
+export function keysToIndex(on: Reader, project_id: string, ids: readonly string[]): Promise<IndexedKey[]> {
   return selectRows(on, (db, dialect) =>
     db
       .selectFrom("api_keys")
-      .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at", "policy_version"])
+      .select(["id", "env", "name", "scopes", "display_prefix", "created_at", "last_used_at"])
       .where(notLookedUp("api_keys.project_id"), "=", project_id)
       .where(isIn("api_keys.id", ids, dialect)),
   );

@@ -12,18 +12,19 @@ for (const backend of runBackends) {
     const instance = sharedInstance(backend);
 
     const bulk = (w: Workspace, body: object) => w.call("sk_owner", "POST /v1/bulk/keys", body);
+    const COPIED = "workspace_id, project_id, tenant_id, env, display_prefix, scopes, meta, policy_version";
+    /** Copies of a key with numbers of their own. */
+    const copyKey = (id: string, from: number, to: number): Promise<unknown> =>
+      instance.sql(`with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})
+        insert into api_keys (id, lookup_hash, created_at, ${COPIED})
+        select '01900000' || substr('${id}', 9, 16) || cast(100000000000 + i as text), '${id}' || cast(i as text), ${instance.clock.now()}, ${COPIED}
+        from n, api_keys where api_keys.id = '${id}'`);
     const idsOf = (data: Json[]): unknown[] => data.map(({ id }) => id);
 
     it("examines a bounded range a call: a page may be empty before the end", async () => {
       const w = await instance.workspace();
-      const copied = `workspace_id, project_id, tenant_id, env, display_prefix, scopes, meta, policy_version`;
       const seed = await w.mint();
-      const copySeed = (from: number, to: number): Promise<unknown> =>
-        instance.sql(`with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})
-        insert into api_keys (id, lookup_hash, created_at, ${copied})
-        select '01900000-0000-7000-8000-' || cast(100000000000 + i as text), '${w.id}' || cast(i as text), ${instance.clock.now()}, ${copied}
-        from n, api_keys where api_keys.id = '${seed.id}'`);
-      await copySeed(1, EXAMINED_MAX);
+      await copyKey(seed.id, 1, EXAMINED_MAX);
       instance.clock.advance(1);
       const rare = await w.mint({ scopes: ["rare"] });
       const request = { action: "disable", filter: { scope: "rare" }, dry_run: true };
@@ -37,19 +38,31 @@ for (const backend of runBackends) {
       );
       const second = (await bulk(w, { ...request, cursor: first.next_cursor })).body;
       expect([idsOf(second.data), second.next_cursor]).toEqual([[rare.id], null]);
+    });
+
+    it("examines many keys in a slot, and what is costly or counts very many on another thread", async () => {
+      const w = await instance.workspace();
+      const seed = await w.mint();
       const { fleet, threads } = instance.app.services.readSlots;
-      const slot = vi.spyOn(fleet, "run").mockRejectedValue(fail("unavailable"));
-      onTestFinished(() => slot.mockRestore());
-      expectRefusal(await bulk(w, request), 503, "unavailable"); // many are examined in a slot
-      const few = { action: "disable", filter: { ids: [rare.id] }, dry_run: true };
-      expect((await bulk(w, few)).body.matched).toBe(1);
-      slot.mockRestore();
-      const thread = vi.spyOn(threads, "run");
-      expect((await bulk(w, request)).body.matched).toBe(1);
-      expect(thread).not.toHaveBeenCalled();
-      await copySeed(EXAMINED_MAX + 1, COUNTED_HERE_MAX);
-      expect((await bulk(w, request)).body.matched).toBe(1); // very many are counted on another thread
-      expect(thread).toHaveBeenCalledOnce();
+      const [slot, thread] = [vi.spyOn(fleet, "run"), vi.spyOn(threads, "run")];
+      onTestFinished(() => [slot, thread].forEach((spy) => spy.mockRestore()));
+      const runs = async (request: object): Promise<[matched: number, slots: number, threads: number]> => {
+        slot.mockClear();
+        thread.mockClear();
+        const { matched } = (await bulk(w, { dry_run: true, filter: { all: true }, ...request })).body;
+        return [matched, slot.mock.calls.length, thread.mock.calls.length];
+      };
+      expect(await runs({ action: "disable" })).toEqual([1, 0, 0]);
+      await copyKey(seed.id, 1, EXAMINED_MAX);
+      expect(await runs({ action: "disable" })).toEqual([EXAMINED_MAX + 1, 1, 0]);
+      expect(await runs({ action: "disable", filter: { ids: [seed.id] } })).toEqual([1, 0, 0]);
+      for (const costly of [{ action: "rotate" }, { action: "revoke", filter: { scope: "rare" } }])
+        expect((await runs(costly)).slice(1)).toEqual([0, 1]);
+      slot.mockRejectedValueOnce(fail("share_full"));
+      expectRefusal(await bulk(w, { action: "disable", filter: { all: true } }), 503, "unavailable");
+      expect((await w.call("sk_owner", `GET /v1/keys/${seed.id}`)).body.disabled_at).toBeNull();
+      await copyKey(seed.id, EXAMINED_MAX + 1, COUNTED_HERE_MAX);
+      expect(await runs({ action: "disable" })).toEqual([COUNTED_HERE_MAX + 1, 0, 1]);
     });
 
     it("reads through an index, and named keys by their ids", async () => {
