@@ -3,12 +3,6 @@ import { describe, expect, it } from "vitest";
 import { backends } from "../../../harness/databases/backends.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { sharedServices } from "../../../harness/instances/test-services.ts";
-import { ownerOf } from "../../../src/domain/core/actor.ts";
-import type { Services } from "../../../src/domain/core/context.ts";
-import { QuotaBank } from "../../../src/domain/quotas/bank.ts";
-import { Ledger } from "../../../src/fairness/ledger.ts";
-import { fail } from "../../../src/kernel/errors.ts";
-import type { Store } from "../../../src/store/store.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
@@ -138,101 +132,10 @@ for (const backend of backends) {
       expect({ spent, remaining }).toEqual({ spent: 2, remaining: 638 });
     });
 
-    /** Units that processes have taken, as the database has it. */
-    const takenOf = async (...subjects: string[]): Promise<number[]> => {
-      const rows = await shared().sql("select subject_id, taken from quota_balances");
-      return subjects.map((id) => Number(rows.find((row) => row["subject_id"] === id)?.["taken"]));
-    };
-    /** Services with a bank of their own, with room for `room` balances. */
-    const withBank = (room: number, store: Store = shared().services.store): Services => {
-      const { clock, log } = shared().services;
-      const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
-      const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100), returns: ledger(100) };
-      return { ...shared().services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
-    };
-
-    it("get all units back of a request that is refused, where there is no room to keep them", async () => {
-      const quotas = { key: [quotaOf({ id: "own", amount: 640 })], tenant: [quotaOf({ amount: 640 })] };
-      const metered = (await world(quotas)).in(withBank(1));
-      for (let i = 0; i < 5; i++) await metered.check({ limits: [rule] });
-      await metered.ctx.services.quotas.close();
-      await expect.poll(() => takenOf(metered.key_id, metered.tenant_id)).toEqual([3, 3]);
-    });
-
-    it("are not lost where the database has no room for what gives them back", async () => {
-      const { store } = shared().services;
-      let isFull = false;
-      const full = () => Promise.reject(fail("share_full"));
-      const write: Store["write"] = (job) => (isFull ? full() : store.write(job));
-      const services = withBank(
-        10,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
-      const metered = (await world({ key: [quotaOf({ amount: 640 })] })).in(services);
-      await metered.check();
-      shared().clock.advance(10_000);
-      isFull = true;
-      await services.quotas.sweep();
-      expect(await takenOf(metered.key_id)).toEqual([10]);
-      isFull = false;
-      await services.quotas.sweep();
-      expect(await takenOf(metered.key_id)).toEqual([1]);
-    });
-
-    it("are not lost where they are displaced while the database has no room", async () => {
-      const { store } = shared().services;
-      let isFull = false;
-      const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
-      const services = withBank(
-        1,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
-      const quotas = { key: [quotaOf({ amount: 640 })] };
-      const [displaced, other] = [(await world(quotas)).in(services), await world(quotas)];
-      await displaced.check();
-      isFull = true;
-      await expect(other.in(services).check()).rejects.toThrow("too many requests");
-      await services.quotas.sweep();
-      expect(await takenOf(displaced.key_id)).toEqual([10]);
-      isFull = false;
-      await services.quotas.sweep();
-      expect(await takenOf(displaced.key_id)).toEqual([1]);
-    });
-
     it("are not spent by a lease whose client has left before the answer", async () => {
       const metered = await world({ key: [quotaOf({ amount: 640 })] });
       await new MeteredWorld({ ...metered.ctx, hasDisconnected: () => true }, metered).lease(8);
       expect(await metered.balance()).toMatchObject({ spent: 0, held: 0, remaining: 640 });
-    });
-
-    it.runIf(backend === "sqlite")("go back at a clean stop, however many balances there are", async () => {
-      const { store } = shared().services;
-      const waiting = new Set<Promise<unknown>>();
-      const write: Store["write"] = (job) => {
-        if (waiting.size >= 200) return Promise.reject(fail("share_full"));
-        const done = store.write(job).finally(() => waiting.delete(done));
-        waiting.add(done);
-        return done;
-      };
-      const { quotas } = withBank(
-        300,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
-      const { ctx } = await world({});
-      for (let i = 0; i < 250; i++) {
-        const metered = {
-          scope: "key",
-          source: "key",
-          subject_id: `closing-${i}`,
-          env: "live",
-          quota: quotaOf(),
-        } as const;
-        const holding = quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, metered);
-        await quotas.fetch({ metered, holding }, 1);
-      }
-      await quotas.close();
-      const taken = "select count(*) as n from quota_balances where subject_id like 'closing-%' and taken > 0";
-      expect(await shared().sql(taken)).toEqual([{ n: 0 }]);
     });
 
     it("of a process that was killed count as spent, at most two blocks", async () => {
