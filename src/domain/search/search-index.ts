@@ -55,6 +55,11 @@ type Behind = Place & { id: string; workspace_id: string; env: Env; policy_versi
 /** The row of `search_progress` for the keys of a project in one environment. */
 const progressId = (project_id: string, env: Env): string => `${project_id}/${env}`;
 
+/** Where to read on. Not at a version that is done: a bulk change may have given it to many keys. */
+function startOf({ version, last_id }: Place): Place {
+  return last_id === DONE ? { version: version + 1, last_id: "" } : { version, last_id };
+}
+
 type Project = Awaited<ReturnType<typeof indexedProjects.all>>[number];
 
 function behindIn(env: Env, projects: readonly Project[]): Behind[] {
@@ -162,7 +167,7 @@ async function skipOtherEnv({ store }: Services, project: Behind): Promise<{ pla
   for (let i = 0; i < SKIPS_OF_A_STEP; i++) {
     const bound = await versionBehind.first(store.read, { project_id, version: place.version, keys: SCANNED_KEYS });
     const upTo = bound?.policy_version ?? NEWEST;
-    if (await changedKeys.first(store.read, { project_id, env, ...place, upTo, limit: 1 })) break;
+    if (await changedKeys.first(store.read, { project_id, env, ...startOf(place), upTo, limit: 1 })) break;
     if (!bound) return { place, isEnd: true };
     place = { version: upTo, last_id: DONE };
     await yieldToEventLoop();
@@ -200,9 +205,9 @@ async function writeStep(tx: Tx, projects: readonly Behind[]): Promise<{ done: n
 
 /** Takes its keys from `room`. `isRead`: these are all up to the version. */
 async function readChanged(tx: Tx, project: Behind, upTo: number, room: { keys: number; bytes: number }) {
-  const { id: project_id, env, version, last_id } = project;
+  const { id: project_id, env } = project;
   const limit = room.keys;
-  const changed = await changedKeys.all(tx, { project_id, env, version, last_id, upTo, limit });
+  const changed = await changedKeys.all(tx, { project_id, env, ...startOf(project), upTo, limit });
   const keys: ChangedKey[] = [];
   const loop = new LoopShare();
   for (const some of chunked(changed, KEYS_READ)) {
