@@ -181,7 +181,14 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
   unreplacedKeys: (on) =>
     [null, ["p"]].map((projects) =>
-      unreplacedKeys(on, { workspace_id, env: "live", now: 2, since: 1, max: 1, projects }),
+      unreplacedKeys(on, {
+        workspace_id,
+        env: "live",
+        now: 2,
+        after: { quarantined_at: 1, id: "i" },
+        max: 1,
+        projects,
+      }),
     ),
   firstAllowedAt: (on) => [null, ["p"]].map((projects) => firstAllowedAt(on, { workspace_id, env: "live", projects })),
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],

@@ -13,12 +13,6 @@ const UNPUBLISHED = [
   "vendor/mint-previous",
   "vendor/mint-terms",
   "parts/refused",
-  "insight/search",
-  "insight/search-postgres",
-  "insight/audit",
-  "insight/audit-postgres",
-  "insight/overview",
-  "insight/overview-postgres",
 ];
 
 const sources = CODE_FOLDERS.flatMap((folder) => filesIn(folder, ".ts", ".tsx"));

@@ -28,14 +28,16 @@ import { findReplay } from "../idempotency/replays.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
 
-/** Keys that one call examines at most to find a page, and that another thread examines at once. */
+/** Keys that one call examines at most to find a page. */
 export const EXAMINED_MAX = 5_000;
 /** Keys that are examined in one turn of the event loop. */
 const PIECE_KEYS = 500;
+/** Keys that another thread examines at once: PostgreSQL ends a statement after five seconds. */
+const THREAD_PIECE_KEYS = 1_000;
 /** More keys are counted on another thread, which takes a quarter of a second to start. */
 export const COUNTED_HERE_MAX = 20_000;
 
-/** Keys of which more is examined than their own columns, or texts of any length: never many on the main thread. */
+/** Keys of which more is examined than their own columns, or texts of any length: on another thread if one piece is not all. */
 const isCostly = ({ action, scope }: BulkSelection): boolean =>
   scope !== undefined || action === "rotate" || action === "cap_expiry";
 const RUN_MS_MAX = 7 * DAY_MS;
@@ -191,8 +193,9 @@ async function inPieces<T>(
   const readHere = (): Promise<T> => read({ on: store.read, keys: PIECE_KEYS });
   if (!(await isMoreThan(PIECE_KEYS))) return readHere();
   const isLong = isCostly(selection) || (counts && (await isMoreThan(COUNTED_HERE_MAX)));
+  await yieldToEventLoop();
   if (!isLong) return inFleetSlot(ctx, readHere);
-  return inThreadSlot(ctx, () => read({ on: threadReader(store), keys: EXAMINED_MAX }));
+  return inThreadSlot(ctx, () => read({ on: threadReader(store), keys: THREAD_PIECE_KEYS }));
 }
 
 async function countMatches(pieces: Pieces, selection: BulkSelection, expect: number | undefined): Promise<number> {

@@ -1,9 +1,11 @@
 // The overview's figure of leaked keys: those that still need a successor.
 import { describe, expect, it } from "vitest";
 import { runBackends } from "../../../harness/databases/backends.ts";
+import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { scannerFixture } from "../../../harness/instances/scanner.ts";
 import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
+import { unreplacedKeys } from "../../../src/store/queries/unreplaced-leaks.ts";
 
 for (const backend of runBackends) {
   describe(`leaked keys in the overview on ${backend}`, () => {
@@ -69,6 +71,36 @@ for (const backend of runBackends) {
       await labels(here.key);
       expect(await seen()).toBe(1);
       expect((await leaks(workspace)).unreplaced).toBe(3);
+    });
+
+    it("are counted in pieces, up to a thousand, and through an index", async () => {
+      const workspace = await instance().workspace();
+      const { id } = await workspace.mint();
+      const now = instance().clock.now();
+      await instance().sql(`update api_keys set quarantined_at = ${now}, expires_at = ${now + 60 * MINUTE_MS}
+        where id = '${id}'`);
+      const COPIED =
+        "workspace_id, project_id, tenant_id, env, display_prefix, scopes, meta, created_at, policy_version, quarantined_at";
+      const copy = (from: number, to: number): Promise<unknown> =>
+        instance().sql(`with recursive n(i) as (select ${from} union all select i + 1 from n where i < ${to})
+          insert into api_keys (id, lookup_hash, expires_at, ${COPIED})
+          select '01900000' || substr('${id}', 9, 16) || cast(100000000000 + i as text), '${id}' || cast(i as text), ${now + 30 * MINUTE_MS} + i, ${COPIED}
+          from n, api_keys where api_keys.id = '${id}'`);
+      await copy(1, 450);
+      const first = new Date(now + 30 * MINUTE_MS + 1).toISOString();
+      expect(await leaks(workspace)).toEqual({ unreplaced: 451, stops_at: first });
+      await copy(451, 1_200);
+      expect((await leaks(workspace)).unreplaced).toBe(1_000);
+      const scope = {
+        workspace_id: workspace.id,
+        env: "live",
+        now,
+        max: 10,
+        after: { quarantined_at: 1, id: "i" },
+      } as const;
+      const plan = await expectNoScan(instance().target, (on) => unreplacedKeys(on, { ...scope, projects: null }));
+      if (backend === "sqlite")
+        expect(plan).toContain("api_keys_quarantined_env (workspace_id=? AND env=? AND (quarantined_at,id)>(?,?))");
     });
   });
 }
