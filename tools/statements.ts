@@ -63,6 +63,7 @@ import {
   day,
   keyLastUse,
   keyNetwork,
+  leak,
   month,
   range,
   revocation,
@@ -179,17 +180,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   countFailureRows: (on) => [countFailureRows(on, 1)],
   failureBeyond: (on) => [failureBeyond(on, 1, 1)],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
-  unreplacedKeys: (on) =>
-    [null, ["p"]].map((projects) =>
-      unreplacedKeys(on, {
-        workspace_id,
-        env: "live",
-        now: 2,
-        after: { quarantined_at: 1, id: "i" },
-        max: 1,
-        projects,
-      }),
-    ),
+  unreplacedKeys: (on) => [null, ["p"]].map((projects) => unreplacedKeys(on, { ...leak, projects })),
   firstAllowedAt: (on) => [null, ["p"]].map((projects) => firstAllowedAt(on, { workspace_id, env: "live", projects })),
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],

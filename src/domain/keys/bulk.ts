@@ -37,7 +37,7 @@ const THREAD_PIECE_KEYS = 1_000;
 /** More keys are counted on another thread, which takes a quarter of a second to start. */
 export const COUNTED_HERE_MAX = 20_000;
 
-/** Keys of which more is examined than their own columns, or texts of any length: on another thread if one piece is not all. */
+/** More than the columns of a key is examined, or texts of any length: on another thread if one piece is not all. */
 const isCostly = ({ action, scope }: BulkSelection): boolean =>
   scope !== undefined || action === "rotate" || action === "cap_expiry";
 const RUN_MS_MAX = 7 * DAY_MS;
