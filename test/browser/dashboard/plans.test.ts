@@ -78,6 +78,7 @@ describe.runIf(hasBrowser)("plans", () => {
     await dialog(page, "Edit tenant").getByLabel(/^Plan/).selectOption("Pro");
     await button(page, "Save").click();
     await page.getByRole("link", { name: "Pro", exact: true }).waitFor();
+    await page.getByText("Tenant saved").waitFor(); // the page may show the plan before the form has its response
     await g.show("tenants");
     await page.getByRole("row", { name: /cus_1/ }).getByRole("cell", { name: "Pro" }).waitFor();
     await g.show(`keys/${key.body.id}`);
