@@ -9,7 +9,7 @@ const IDLE_SHARE = 0.05;
 
 /**
  * Call when the server is ready. With these flags V8 rejects the code cache of Node's own modules: on the command line
- * they cost every start a fifth of its CPU time, here only threads that start later. bench: start/binary-cpu
+ * they would slow every start, here only threads that start later. bench: start/binary-cpu
  */
 export function tuneHeap(): void {
   // While much is allocated, V8 lets garbage grow to several times what is in use before it collects: here to half.

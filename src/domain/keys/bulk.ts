@@ -30,16 +30,12 @@ import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bu
 
 /** Keys that one call examines at most to find a page. */
 export const EXAMINED_MAX = 5_000;
-/** Keys that are examined in one turn of the event loop. */
-const PIECE_KEYS = 500;
+/** Keys that are examined in one turn of the event loop, in which the pieces of other workspaces run too. */
+const PIECE_KEYS = 100;
 /** Keys that another thread examines at once: PostgreSQL ends a statement after five seconds. */
 const THREAD_PIECE_KEYS = 1_000;
-/** More keys are counted on another thread, which takes a quarter of a second to start. */
+/** More keys are counted on another thread, which may have to be started first. */
 export const COUNTED_HERE_MAX = 20_000;
-
-/** More than the columns of a key is examined, or texts of any length: on another thread if one piece is not all. */
-const isCostly = ({ action, scope }: BulkSelection): boolean =>
-  scope !== undefined || action === "rotate" || action === "cap_expiry";
 const RUN_MS_MAX = 7 * DAY_MS;
 
 type BulkFilter = KeyFilter & {
@@ -85,9 +81,8 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, pages, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
   const selection = { ...selectionOf(ctx, bulk, run.before, env), lives: await livesOf(ctx, bulk) };
-  const isFirst = bulk.cursor === undefined;
-  const { matched, keys, next } = await inPieces(ctx, selection, run.after, isFirst, async (pieces) => {
-    const count = isFirst ? await countMatches(pieces, selection, expect) : null;
+  const { matched, keys, next } = await inPieces(ctx, selection, run.after, async (pieces) => {
+    const count = run.after === null ? await countMatches(pieces, selection, expect) : null;
     await yieldToEventLoop();
     return { matched: count, ...(await findPage(pieces, selection, run.after, limit)) };
   });
@@ -176,15 +171,21 @@ async function livesOf(
   return { max, earliest: services.clock.now() + grace_days * DAY_MS };
 }
 
+/** More than the columns of a key is examined, or texts of any length: on another thread if one piece is not all. */
+const isCostly = ({ action, scope }: BulkSelection): boolean =>
+  scope !== undefined || action === "rotate" || action === "cap_expiry";
+
 /** From where keys are read, and how many at once. */
 type Pieces = { on: Reader; keys: number };
 
-/** Runs `read` here if one piece is all, else in a slot of the caller: here or, where it may take long, on a thread. */
+/**
+ * Runs `read` here if one piece is all, else in a slot of the caller: here or, where it may take long, on a thread. The
+ * first page is read after the keys are counted.
+ */
 async function inPieces<T>(
   ctx: Ctx<Vendor>,
   selection: BulkSelection,
   after: PageKey | null,
-  counts: boolean,
   read: (pieces: Pieces) => Promise<T>,
 ): Promise<T> {
   const { store } = ctx.services;
@@ -192,7 +193,7 @@ async function inPieces<T>(
     !selection.ids && (await rangeEnd(store.read, selection, after, keys)) !== undefined;
   const readHere = (): Promise<T> => read({ on: store.read, keys: PIECE_KEYS });
   if (!(await isMoreThan(PIECE_KEYS))) return readHere();
-  const isLong = isCostly(selection) || (counts && (await isMoreThan(COUNTED_HERE_MAX)));
+  const isLong = isCostly(selection) || (after === null && (await isMoreThan(COUNTED_HERE_MAX)));
   await yieldToEventLoop();
   if (!isLong) return inFleetSlot(ctx, readHere);
   return inThreadSlot(ctx, () => read({ on: threadReader(store), keys: THREAD_PIECE_KEYS }));

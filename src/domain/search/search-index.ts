@@ -8,6 +8,7 @@ import { chunked } from "../../kernel/chunks.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
+import { LAST_ID } from "../../kernel/ids.ts";
 import { MIB } from "../../kernel/sizes.ts";
 import { LoopShare, yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
@@ -43,8 +44,8 @@ const SKIPS_OF_A_STEP = 50;
 const SEARCH_WAIT_MS = 2 * SECOND_MS;
 const PROJECTS_AT_ONCE = 500;
 const SKIPS_MAX = 5;
-/** Sorts after every id. */
-const DONE = "~";
+/** The last id of a version whose keys are all indexed. */
+const DONE = LAST_ID;
 /** The version once all tenants are indexed: new ones are indexed in the transaction that creates them. */
 const ALL_TENANTS = Number.MAX_SAFE_INTEGER;
 const NEWEST = Number.MAX_SAFE_INTEGER;

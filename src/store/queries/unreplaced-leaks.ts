@@ -1,8 +1,9 @@
 // Leaked keys that still work and have no successor: what is left to do after a scanner's report.
-import { sql, type SqlBool } from "kysely";
+import { sql, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { countRows, selectRows, statement } from "../engine/statement.ts";
 import type { Reader } from "../engine/tx.ts";
+import type { Tables } from "../schema/tables.ts";
 import { isIn, notLookedUp } from "./id-lists.ts";
 import { hasNoSuccessor, notRevoked } from "./keys.ts";
 
@@ -11,29 +12,43 @@ type LeakScope = { workspace_id: string; env: Env; now: number; max: number };
 /** In the order of their reports. */
 type LeakPosition = { quarantined_at: number; id: string };
 
-/** Oldest reports first: beyond a bound, the keys that stop first are among those counted. */
-export function unreplacedKeys(
+type Keys = ExpressionBuilder<Tables, "api_keys">;
+type LeakedKey = LeakPosition & { expires_at: number | null; isUnreplaced: 0 | 1 };
+
+/** The next leaked keys up to the limit, oldest reports first, and of each whether it still works and is unreplaced. */
+export function walkLeakedKeys(
   on: Reader,
   p: LeakScope & { projects: readonly string[] | null; after: LeakPosition },
-): Promise<(LeakPosition & { expires_at: number })[]> {
+): Promise<LeakedKey[]> {
   const { quarantined_at, id } = p.after;
   return selectRows(on, (db, dialect) => {
-    const keys = db
+    const isUnreplaced = (eb: Keys) =>
+      eb.and([
+        notRevoked(eb),
+        eb("api_keys.expires_at", ">", p.now),
+        eb("api_keys.disabled_at", "is", null),
+        hasNoSuccessor("api_keys", p.now),
+        ...(p.projects ? [isIn(notLookedUp("api_keys.project_id"), p.projects, dialect)] : []),
+      ]);
+    const walked = db
       .selectFrom("api_keys")
-      .select(["api_keys.id", "api_keys.quarantined_at", "api_keys.expires_at"])
-      .$narrowType<{ quarantined_at: number; expires_at: number }>()
+      .select(["id", "quarantined_at"])
+      .$narrowType<{ quarantined_at: number }>()
       .where("workspace_id", "=", p.workspace_id)
       .where("env", "=", p.env)
       .where("quarantined_at", "is not", null)
+      .where("revoked_at", "is", null)
       .where(sql<SqlBool>`(api_keys.quarantined_at, api_keys.id) > (${quarantined_at}, ${id})`)
-      .where(notRevoked)
-      .where("expires_at", ">", p.now)
-      .where("disabled_at", "is", null)
-      .where(hasNoSuccessor("api_keys", p.now))
       .orderBy("quarantined_at")
       .orderBy("id")
       .limit(p.max);
-    return p.projects ? keys.where(isIn(notLookedUp("api_keys.project_id"), p.projects, dialect)) : keys;
+    return db
+      .selectFrom(walked.as("walked"))
+      .innerJoin("api_keys", "api_keys.id", "walked.id")
+      .select(["walked.id", "walked.quarantined_at", "api_keys.expires_at"])
+      .select((eb) => sql<0 | 1>`case when ${isUnreplaced(eb as unknown as Keys)} then 1 else 0 end`.as("isUnreplaced"))
+      .orderBy("walked.quarantined_at")
+      .orderBy("walked.id");
   });
 }
 

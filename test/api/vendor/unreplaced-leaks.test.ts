@@ -5,7 +5,7 @@ import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { scannerFixture } from "../../../harness/instances/scanner.ts";
 import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
-import { unreplacedKeys } from "../../../src/store/queries/unreplaced-leaks.ts";
+import { walkLeakedKeys } from "../../../src/store/queries/unreplaced-leaks.ts";
 
 for (const backend of runBackends) {
   describe(`leaked keys in the overview on ${backend}`, () => {
@@ -98,7 +98,7 @@ for (const backend of runBackends) {
         max: 10,
         after: { quarantined_at: 1, id: "i" },
       } as const;
-      const plan = await expectNoScan(instance().target, (on) => unreplacedKeys(on, { ...scope, projects: null }));
+      const plan = await expectNoScan(instance().target, (on) => walkLeakedKeys(on, { ...scope, projects: null }));
       if (backend === "sqlite")
         expect(plan).toContain("api_keys_quarantined_env (workspace_id=? AND env=? AND (quarantined_at,id)>(?,?))");
     });

@@ -25,8 +25,10 @@ for (const backend of backends) {
       return subjects.map((id) => Number(rows.find((row) => row["subject_id"] === id)?.["taken"]));
     };
     /** Services with a bank of their own, with room for `room` balances. */
-    const withBank = (room: number, store: Store = shared().services.store): Services => {
-      const { clock, log } = shared().services;
+    const withBank = (room: number, write?: Store["write"]): Services => {
+      const { clock, log, store: real } = shared().services;
+      const replaced = write && { write: { value: write }, onNotice: { value: () => {} } };
+      const store = (replaced ? Object.create(real, replaced) : real) as Store;
       const ledger = (bound: number): Ledger => new Ledger({ bound, share: bound });
       const ledgers = { definitions: ledger(100), balances: ledger(room), leases: ledger(100), returns: ledger(100) };
       return { ...shared().services, quotas: new QuotaBank({ store, clock, log, ...ledgers }) };
@@ -45,10 +47,7 @@ for (const backend of backends) {
       let isFull = false;
       const full = () => Promise.reject(fail("share_full"));
       const write: Store["write"] = (job) => (isFull ? full() : store.write(job));
-      const services = withBank(
-        10,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
+      const services = withBank(10, write);
       const metered = (await world({ key: [quotaOf({ amount: 640 })] })).in(services);
       await metered.check();
       shared().clock.advance(10_000);
@@ -64,10 +63,7 @@ for (const backend of backends) {
       const { store } = shared().services;
       let isFull = false;
       const write: Store["write"] = (job) => (isFull ? Promise.reject(fail("share_full")) : store.write(job));
-      const services = withBank(
-        1,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
+      const services = withBank(1, write);
       const quotas = { key: [quotaOf({ amount: 640 })] };
       const [displaced, other] = [(await world(quotas)).in(services), await world(quotas)];
       await displaced.check();
@@ -105,10 +101,7 @@ for (const backend of backends) {
         waiting.add(done);
         return done;
       };
-      const { quotas } = withBank(
-        300,
-        Object.create(store, { write: { value: write }, onNotice: { value: () => {} } }) as Store,
-      );
+      const { quotas } = withBank(300, write);
       const { ctx } = await world({});
       for (let i = 0; i < 250; i++) {
         const metered = {
