@@ -5,6 +5,7 @@ import { openRaw, type Raw } from "../harness/databases/raw-sql.ts";
 import type { SecretKeyActor } from "../src/domain/core/actor.ts";
 import { createRecordIdGenerator } from "../src/domain/core/record-ids.ts";
 import { ENVS } from "../src/kernel/credentials.ts";
+import { QUARANTINE_MS } from "../src/domain/leaks/quarantine.ts";
 import { keyTerms } from "../src/domain/search/terms.ts";
 import { sha256Hex } from "../src/platform/crypto.ts";
 import { openStore } from "../src/store/database.ts";
@@ -146,12 +147,12 @@ function rowOf({ actor, project_id, tenant_ids }: Owner, n: number, { keys, now 
   };
 }
 
-/** Some are revoked, disabled or quarantined. */
+/** Some are revoked, disabled or quarantined, as a scanner's report leaves them. */
 async function setStates(raw: Raw, { now }: Span): Promise<void> {
   for (const [set, ending] of [
     [`revoked_at = ${now}, revoked_cause = 'revoked'`, "0"],
     [`disabled_at = ${now}`, "1"],
-    [`quarantined_at = ${now}`, "2"],
+    [`quarantined_at = ${now}, expires_at = ${now + QUARANTINE_MS}`, "2"],
   ])
     await raw.all(`update api_keys set ${set} where lookup_hash like '%${ending}'`);
 }

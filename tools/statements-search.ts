@@ -1,12 +1,6 @@
 // The part of statements.ts about finding keys and tenants.
-import {
-  countInSet,
-  KEY_STATES,
-  keyTexts,
-  walkKeys,
-  walkTexts,
-  type KeyWalk,
-} from "../src/store/queries/key-search.ts";
+import { countPiece, hasMoreKeys, type CountedState } from "../src/store/queries/key-counts.ts";
+import { KEY_STATES, keyTexts, walkTexts, type KeyWalk } from "../src/store/queries/key-search.ts";
 import {
   countTermMatches,
   deleteTerms,
@@ -29,14 +23,21 @@ const walks = sets.flatMap((set) =>
     return { ...scope, set, now: 1, until: 2, limit: 1, after: { at: 1, id: "i" } };
   }),
 );
+const counted: CountedState[] = ["active", "expiring", "idle", "quarantined"];
+const counts = counted.flatMap((state) =>
+  [true, false].map((hasSuspended) => {
+    const scope = { workspace_id, env: "live", projects: ["p"], isDeleting: true, hasSuspended } as const;
+    return { ...scope, state, now: 1, until: 2, usedBefore: 1, skipped: 1, examined: 1, max: 1 };
+  }),
+);
 
 export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
   successorsIn: (on) =>
     (["api_keys", "secret_keys"] as const).map((table) =>
       successorsIn(on, table, { workspace_id, ids: ["k"], now: 1 }),
     ),
-  walkKeys: (on) => walks.map((walk) => walkKeys(on, walk)),
-  countInSet: (on) => walks.map((walk) => countInSet(on, walk, 1)),
+  countPiece: (on) => counts.map((count) => countPiece(on, count)),
+  hasMoreKeys: (on) => counts.map((count) => hasMoreKeys(on, count)),
   keysToIndex: (on) => [keysToIndex(on, "p", ["i"])],
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
   walkTerms: (on) => [

@@ -3,38 +3,30 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { failField } from "../../kernel/errors.ts";
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import {
-  countInSet,
   KEY_STATES,
   keyTexts,
   runningCascade,
-  walkKeys,
   type KeySet,
   type KeyState,
-  type Walked,
   type WalkedTexts,
 } from "../../store/queries/key-search.ts";
-import type { WalkPosition } from "../../store/queries/page.ts";
 import type { ApiKeyRow } from "../../store/schema/tables.ts";
 import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { visibleEnv } from "../core/env-access.ts";
 import type { JsonText, Viewer } from "../core/list.ts";
-import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { readKeys } from "../keys/key-list.ts";
-import { findPage, PIECE_ROWS, showFound, type FoundPage } from "./find.ts";
+import { findPage, showFound, type FoundPage } from "./find.ts";
 import { requireIndexed } from "./search-index.ts";
 import { byScope, byState, byTerm, byWords, type Keys, type Walk } from "./key-drivers.ts";
 import { parseKeySearch, termsFrom, type SearchText } from "./query.ts";
 import { dayTerm, kindsOf, nameTerm, prefixWords, usedTerm } from "./terms.ts";
 
-const EXPIRING_DAYS = 7;
-const IDLE_DAYS = 30;
+export const EXPIRING_DAYS = 7;
+export const IDLE_DAYS = 30;
 const LAST_DAY = "99999";
-/** A thread costs more than to examine this many keys. */
-const COUNTED_HERE = 1_000;
 
 export const SEARCH_STATES = KEY_STATES;
 export const KEY_SORTS = ["created_at", "name", "expires_at", "last_used_at"] as const;
@@ -152,19 +144,4 @@ async function searchDriver(read: Reads, walk: Walk, text: SearchText): Promise<
 function justOne(key: WalkedTexts): Keys {
   const candidate = { record: key, position: [key.at, key.id], isFound: () => true };
   return { shape: ["number", "string"], read: async () => ({ candidates: [candidate], last: null }) };
-}
-
-/** Counts the keys of a state, up to `max`. Where the first rows of its index are not all, another thread counts. */
-export async function countInState(ctx: Ctx<Vendor>, env: Env, state: KeyState, max: number): Promise<number> {
-  const { store } = ctx.services;
-  const walk = await walkOf(ctx, { env, state, include_revoked: false, limit: max });
-  let count = 0;
-  for (let examined = 0, after: WalkPosition | null = null; examined < COUNTED_HERE; examined += PIECE_ROWS) {
-    const piece: Walked[] = await walkKeys(store.read, { ...walk, limit: PIECE_ROWS, after });
-    count += piece.filter(({ belongs }) => belongs === 1).length;
-    if (piece.length < PIECE_ROWS || count >= max) return Math.min(count, max);
-    after = piece.at(-1) ?? null;
-    await yieldToEventLoop();
-  }
-  return inThreadSlot(ctx, () => countInSet(threadReader(store), walk, max));
 }

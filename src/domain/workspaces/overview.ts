@@ -12,8 +12,7 @@ import type { Ctx } from "../core/context.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
 import { countUnreplaced } from "../leaks/unreplaced.ts";
-import { countActiveKeys } from "../search/key-counts.ts";
-import { countInState } from "../search/keys.ts";
+import { countKeys } from "../search/key-counts.ts";
 import { countNodes } from "../nodes/nodes.ts";
 import type { Overview } from "./overview-cache.ts";
 
@@ -40,13 +39,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   const { read } = services.store;
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const count = (state: "expiring" | "idle" | "quarantined") => countInState(ctx, env, state, COUNT_MAX);
-  const keys = {
-    active: await countActiveKeys(ctx, env, COUNT_MAX),
-    expiring: await count("expiring"),
-    idle: await count("idle"),
-    quarantined: await count("quarantined"),
-  };
+  const keys = await countKeys(ctx, env, COUNT_MAX);
   const workspace = await workspaceById.first(read, { id: workspace_id });
   const firstAllowed = (on: Reader) => firstAllowedAt(on, { workspace_id, env, projects });
   // For some projects alone it examines every row.

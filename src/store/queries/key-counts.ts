@@ -1,80 +1,92 @@
-// Reads of keys for counting them: each is an index range that stops at a bound.
-import { sql, type SelectQueryBuilder } from "kysely";
+// Counts of keys by state. The columns that a count of expiring or quarantined keys compares are all in the index of
+// their order, so that no key is read (bench: insight/overview).
+import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { countRows, statement, type Builder, type Params } from "../engine/statement.ts";
+import { countRows, selectRow, statement, type Builder } from "../engine/statement.ts";
+import type { Dialect, Reader } from "../engine/tx.ts";
 import type { Tables } from "../schema/tables.ts";
-import { isUnexpired } from "./keys.ts";
+import { isIn } from "./id-lists.ts";
+import { isActive, isUnexpired, notRevoked } from "./keys.ts";
 
-type KeyCountParams = { workspace_id: string; env: Env; max: number };
+export type CountedState = "active" | "expiring" | "idle" | "quarantined";
 
-function unrevoked(db: Builder, p: { readonly workspace_id: string; readonly env: Env }) {
-  return db
+export type KeyCount = {
+  workspace_id: string;
+  env: Env;
+  state: CountedState;
+  now: number;
+  /** The latest expiry of `expiring`. */
+  until: number;
+  /** `idle` keys were made and last used before. */
+  usedBefore: number;
+  /** The only projects to count; null: all. */
+  projects: readonly string[] | null;
+  /** Whether a deletion is in progress, so that revoked keys may be among rows that do not say so yet. */
+  isDeleting: boolean;
+  hasSuspended: boolean;
+};
+
+/** The next `examined` keys behind those that were skipped. */
+type Piece = KeyCount & { skipped: number; examined: number };
+
+/** Oldest first, where unused keys are; but active ones newest first, because expired ones are never removed. */
+function range(db: Builder, { state, ...count }: KeyCount) {
+  const keys = db
     .selectFrom("api_keys")
-    .select("api_keys.id")
-    .where("api_keys.workspace_id", "=", p.workspace_id)
-    .where("api_keys.env", "=", p.env)
-    .where("api_keys.revoked_at", "is", null);
+    .where("workspace_id", "=", count.workspace_id)
+    .where("env", "=", count.env)
+    .where("revoked_at", "is", null);
+  if (state === "active") return keys.orderBy("created_at", "desc").orderBy("id", "desc");
+  if (state === "idle") return keys.where("created_at", "<", count.usedBefore).orderBy("created_at").orderBy("id");
+  if (state === "quarantined")
+    return keys.where("quarantined_at", "is not", null).orderBy("quarantined_at").orderBy("id");
+  const expiring = keys.where("expires_at", ">", count.now).where("expires_at", "<=", count.until);
+  return expiring.orderBy("expires_at").orderBy("id");
 }
 
-/** Counts the selected ids, up to the bound. */
-function bounded<T extends keyof Tables>(
-  db: Builder,
-  p: Params<KeyCountParams>,
-  keys: SelectQueryBuilder<Tables, T, { id: string }>,
-) {
-  return db.selectFrom(keys.limit(p.max).as("counted")).select(countRows);
+/** What the range does not say already. */
+function isCounted(eb: ExpressionBuilder<Tables, "api_keys">, count: KeyCount, dialect: Dialect): Expression<SqlBool> {
+  const all: Expression<SqlBool>[] = [];
+  if (count.projects) all.push(isIn("api_keys.project_id", count.projects, dialect));
+  if (count.isDeleting) all.push(notRevoked(eb));
+  if (count.state === "quarantined") return eb.and(all);
+  if (count.hasSuspended) all.push(isActive(count.now)(eb));
+  else all.push(eb("disabled_at", "is", null), isUnexpired("expires_at", count.now));
+  if (count.state === "idle") {
+    all.push(eb.or([eb("last_used_at", "is", null), eb("last_used_at", "<", count.usedBefore)]));
+  }
+  return eb.and(all);
 }
 
-/** Ordered, as the two below, so that the index with these columns is taken, and nothing else is read. */
-export const countUnrevoked = statement<KeyCountParams>()((db, p) =>
-  bounded(db, p, unrevoked(db, p).orderBy("api_keys.created_at").orderBy("api_keys.id")),
-);
+/** Counts keys of a piece, and stops at `max`. */
+export async function countPiece(on: Reader, piece: Piece & { max: number }): Promise<number> {
+  const counted = await selectRow(on, (db, dialect) => {
+    const keys = range(db, piece)
+      .select((eb) => sql<0 | 1>`case when ${isCounted(eb, piece, dialect)} then 1 else 0 end`.as("counts"))
+      .limit(piece.examined)
+      .offset(piece.skipped);
+    const found = db.selectFrom(keys.as("keys")).select("counts").where("counts", "=", 1).limit(piece.max);
+    return db.selectFrom(found.as("found")).select(countRows);
+  });
+  return counted?.n ?? 0;
+}
 
-/** Counts expired keys among those that are not revoked. */
-export const countExpired = statement<KeyCountParams & { now: number }>()((db, p) =>
-  bounded(
-    db,
-    p,
-    unrevoked(db, p)
-      .where("api_keys.expires_at", "is not", null)
-      .where("api_keys.expires_at", "<=", p.now)
-      .orderBy("api_keys.expires_at")
-      .orderBy("api_keys.id"),
-  ),
-);
+/** Whether there are keys behind a piece. */
+export async function hasMoreKeys(on: Reader, piece: Piece): Promise<boolean> {
+  const next = await selectRow(on, (db) =>
+    range(db, piece)
+      .select("id")
+      .limit(1)
+      .offset(piece.skipped + piece.examined),
+  );
+  return next !== undefined;
+}
 
-/** Counts disabled keys among those that are neither revoked nor expired. */
-export const countDisabled = statement<KeyCountParams & { now: number }>()((db, p) =>
-  bounded(
-    db,
-    p,
-    unrevoked(db, p)
-      .where("api_keys.disabled_at", "is not", null)
-      .where(isUnexpired("api_keys.expires_at", p.now))
-      .orderBy("api_keys.disabled_at")
-      .orderBy("api_keys.id"),
-  ),
-);
-
-/**
- * Counts keys of suspended tenants among those that are not revoked, expired or disabled. Starts at the suspended
- * tenants, which are few: the environment is compared as an expression, so that SQLite does not take the index of all
- * keys of the environment instead.
- */
-export const countSuspended = statement<KeyCountParams & { now: number }>()((db, p) =>
-  bounded(
-    db,
-    p,
-    db
-      .selectFrom("tenants")
-      .crossJoin("api_keys")
-      .select("api_keys.id")
-      .where("tenants.workspace_id", "=", p.workspace_id)
-      .where("tenants.suspended_at", "is not", null)
-      .whereRef("api_keys.tenant_id", "=", "tenants.id")
-      .where(sql<string>`api_keys.env || ''`, "=", p.env)
-      .where("api_keys.revoked_at", "is", null)
-      .where("api_keys.disabled_at", "is", null)
-      .where(isUnexpired("api_keys.expires_at", p.now)),
-  ),
+export const suspendedTenant = statement<{ workspace_id: string }>()((db, p) =>
+  db
+    .selectFrom("tenants")
+    .select("id")
+    .where("workspace_id", "=", p.workspace_id)
+    .where("suspended_at", "is not", null)
+    .limit(1),
 );

@@ -3,7 +3,7 @@
 // piece costs the same, and the caller continues behind the last row examined.
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
-import { countRows, selectRow, selectRows, statement, type Builder } from "../engine/statement.ts";
+import { selectRows, statement, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
@@ -46,7 +46,7 @@ export type KeyWalk = WalkScope & {
 };
 
 /** A row of the walk. `belongs`: it is in the set and the scope. */
-export type Walked = WalkPosition & { belongs: 0 | 1 };
+type Walked = WalkPosition & { belongs: 0 | 1 };
 
 /** What a search compares. */
 export type WalkedTexts = Walked & {
@@ -92,7 +92,9 @@ function ranges(db: Builder, walk: KeyWalk) {
       .orderBy(column, direction)
       .orderBy("id", direction)
       .limit(walk.limit);
-    return walk.set === "expiring" ? query.where("expires_at", "<=", walk.until) : query;
+    // That it is not null too would make SQLite read the whole range and sort it, once it has statistics.
+    if (walk.set === "expiring") return query.where("expires_at", "<=", walk.until);
+    return column === "created_at" ? query : query.where(column, "is not", null);
   };
   if (walk.byTenant && walk.tenant_id && column === "created_at") {
     // Exclude keys of another workspace's tenant, or the position would name one.
@@ -108,13 +110,12 @@ function ranges(db: Builder, walk: KeyWalk) {
   const revoked =
     withRevoked(walk.set) || (walk.set === "revoked" && walk.isDeleting) ? [false, true] : [walk.set === "revoked"];
   return envs.flatMap((env) =>
-    revoked.map((isRevoked) => {
-      const query = range()
+    revoked.map((isRevoked) =>
+      range()
         .where("workspace_id", "=", walk.workspace_id)
         .where("env", "=", env)
-        .where("revoked_at", isRevoked ? "is not" : "is", null);
-      return column === "created_at" ? query : query.where(column, "is not", null);
-    }),
+        .where("revoked_at", isRevoked ? "is not" : "is", null),
+    ),
   );
 }
 
@@ -166,10 +167,6 @@ function walkQuery(db: Builder, walk: KeyWalk, dialect: Dialect) {
 }
 
 /** The next rows of the index, up to the limit, whether they belong to the set or not. */
-export function walkKeys(on: Reader, walk: KeyWalk): Promise<Walked[]> {
-  return selectRows(on, (db, dialect) => walkQuery(db, walk, dialect).$castTo<Walked>());
-}
-
 export function walkTexts(on: Reader, walk: KeyWalk): Promise<WalkedTexts[]> {
   return selectRows(on, (db, dialect) =>
     walkQuery(db, walk, dialect)
@@ -197,19 +194,6 @@ export function keyTexts(
       .select(TENANT_TEXTS)
       .where(isIn("api_keys.id", ids, dialect)),
   );
-}
-
-/** Counts the keys of a set, up to `max`. Reads until it has found as many, so it may take long. */
-export async function countInSet(on: Reader, walk: Omit<KeyWalk, "limit" | "after">, max: number): Promise<number> {
-  const whole = { ...walk, limit: max, after: null };
-  const counted = await selectRow(on, (db, dialect) => {
-    const parts = ranges(db, whole).map((range) =>
-      db.selectFrom(range.where((eb) => belongs(eb, whole, dialect)).as("part")).select("part.id"),
-    );
-    const found = parts.reduce((all, part) => all.unionAll(part)).limit(max);
-    return db.selectFrom(found.as("walked")).select(countRows);
-  });
-  return counted?.n ?? 0;
 }
 
 /** Whether the keys of a project or tenant of this workspace are being revoked. */

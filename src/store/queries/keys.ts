@@ -83,8 +83,13 @@ function revocationColumns(eb: ExpressionBuilder<Tables, "api_keys">) {
 
 /** Use as `where(notRevoked)`. */
 export function notRevoked(eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> {
+  return eb.and([eb("revoked_at", "is", null), notDeleted(eb)]);
+}
+
+/** The deletion of its tenant or project has not begun. */
+export function notDeleted(eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> {
   const begun = eb.selectFrom("cascades").select("cascades.id");
-  return eb.and([eb("revoked_at", "is", null), eb("tenant_id", "not in", begun), eb("project_id", "not in", begun)]);
+  return eb.and([eb("tenant_id", "not in", begun), eb("project_id", "not in", begun)]);
 }
 
 export function holdsScope(scope: string, dialect: Dialect): Expression<SqlBool> {

@@ -100,7 +100,9 @@ for (const backend of runBackends) {
       } as const;
       const plan = await expectNoScan(instance().target, (on) => walkLeakedKeys(on, { ...scope, projects: null }));
       if (backend === "sqlite")
-        expect(plan).toContain("api_keys_quarantined_env (workspace_id=? AND env=? AND (quarantined_at,id)>(?,?))");
+        expect(plan).toContain(
+          "INDEX api_keys_quarantined_state (workspace_id=? AND env=? AND (quarantined_at,id)>(?,?))",
+        );
     });
   });
 }
