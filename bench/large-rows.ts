@@ -45,7 +45,7 @@ export async function writeRows(target: DatabaseTarget, owner: Owner, span: Span
     await terms.write();
     await setStates(raw, span);
     await createIndexes();
-    await raw.all("analyze");
+    await raw.all(target.kind === "sqlite" ? "analyze" : "vacuum analyze"); // autovacuum would do it
   } finally {
     await raw.close();
     await store.close();

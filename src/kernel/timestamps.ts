@@ -1,7 +1,7 @@
 // Timestamps: parsed from `YYYY-MM-DDTHH:MM[:SS[.f+]][Z|±HH:MM]`, formatted as `YYYY-MM-DDTHH:MM:SS.sssZ`. No offset
 // means UTC, never local time. Digits below the millisecond are truncated, not rounded. The year must be in 1970..9999
 // in UTC, after the offset is applied.
-import { MINUTE_MS } from "./durations.ts";
+import { MINUTE_MS, SECOND_MS } from "./durations.ts";
 
 const FORM = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:Z|([+-])(\d\d):(\d\d))?$/;
 /** The last moment that a timestamp can name. */
@@ -22,10 +22,18 @@ export function parseTimestamp(text: string): number | null {
   return ms >= 0 && ms <= MS_MAX ? ms : null;
 }
 
-/** Throws RangeError outside 1970..9999. */
+/** The second that was formatted last, up to its point. */
+let second = { at: -1, text: "" };
+
+/**
+ * Throws RangeError outside 1970..9999. `Date` formats slowly, and rows of a list are often of one second. bench:
+ * insight/audit-export
+ */
 export function formatTimestamp(ms: number): string {
   if (!(ms >= 0 && ms < MS_MAX + 1)) throw new RangeError("A timestamp must be in the years 1970 to 9999.");
-  return new Date(ms).toISOString();
+  const at = Math.floor(ms / SECOND_MS);
+  if (at !== second.at) second = { at, text: new Date(at * SECOND_MS).toISOString().slice(0, -4) };
+  return `${second.text}${String(Math.floor(ms % SECOND_MS)).padStart(3, "0")}Z`;
 }
 
 export function formatTimestampOrNull(ms: number | null): string | null {

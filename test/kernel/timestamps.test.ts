@@ -97,6 +97,18 @@ describe("formatTimestamp", () => {
     );
   });
 
+  it("formats as Date does, also another moment of the same second", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 0, max: LAST - 1_000 }),
+        fc.double({ min: 0, max: 999, noNaN: true }),
+        (ms, later) => {
+          for (const at of [ms, ms + later, ms]) expect(formatTimestamp(at)).toBe(new Date(at).toISOString());
+        },
+      ),
+    );
+  });
+
   it("rejects years of more than four digits", () => {
     for (const ms of [-1, LAST + 1, Number.NaN]) expect(() => formatTimestamp(ms)).toThrow(RangeError);
   });

@@ -67,6 +67,8 @@ export async function readAudit(
 
 /** In the order of the log, as far as every piece was examined. */
 function merge(pieces: readonly Found[], { order, limit }: Paging): Found {
+  const [only] = pieces;
+  if (only && pieces.length === 1) return only;
   const sign = order === "asc" ? 1 : -1;
   const ended = pieces.filter(({ end }) => end !== undefined);
   const [first] = ended.toSorted((a, b) => sign * ((a.end ?? 0) - (b.end ?? 0)));
