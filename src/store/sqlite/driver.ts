@@ -1,13 +1,12 @@
 // SQLite: one writer and one reader connection on the main thread; durability by our own fdatasync of the -wal file.
 // Caution: COMMIT with synchronous=NORMAL is visible but not durable. No response may be sent before sync() resolves.
-import { statSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fail } from "../../kernel/errors.ts";
-import { MIB } from "../../kernel/sizes.ts";
 import { fsyncFile } from "../../platform/fsync.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/tx.ts";
 import type { OnProgress } from "../progress.ts";
+import { Checkpoints } from "./checkpoints.ts";
 import { connectSqlite, requireOwnFile, type Connection, type Statement } from "./open.ts";
 import { assertPragma, COMMON_PRAGMAS, setPragmas } from "./pragmas.ts";
 import { openReader, SqliteReader, StatementCache } from "./reader.ts";
@@ -15,18 +14,6 @@ import { WalSync } from "./wal-sync.ts";
 
 const APPLICATION_ID = 0x4b52434b; // "KRCK"
 const SQLITE_MIN = "3.51.3"; // fixes the WAL-reset corruption bug
-const CHECKPOINT_BYTES = 4 * MIB;
-const CHECKPOINT_COMMITS = 200;
-/** From here on the checkpoint waits for the copy: the -wal must not grow without end. */
-const COPYING_COMMITS = 300;
-/** A checkpoint that readers kept from restarting the -wal is repeated: they leave only short gaps. */
-const RETRY_MS = 25;
-/** Overlapping readers leave no gap: a checkpoint of a -wal of this size waits for them, but no longer than a write. */
-const WAIT_BYTES = 16 * MIB;
-const WAIT_MS = 25;
-const WAIT_AGAIN_MS = 500;
-/** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
-const TRUNCATE_IDLE_MS = 5_000;
 const COPY_PAGES = 100;
 const BUSY_MAX_MS = 5_000;
 
@@ -120,26 +107,13 @@ export class SqliteDriver implements Driver {
   readonly readOnly = false;
   readonly reader: SqliteReader;
   readonly writer: Writer;
-  readonly #file: string;
   readonly #write: Connection;
   readonly #read: Connection;
   readonly #walSync: WalSync;
-  /** A second thread, once there is enough to copy. */
-  #copier: WalSync | undefined;
-  #copying: Promise<void> | undefined;
-  #hasCopied = false;
+  readonly #checkpoints: Checkpoints;
   #pendingSync: PromiseWithResolvers<void> | undefined;
-  #commits = 0;
-  /** When the last commit was, by performance.now(). */
-  #committedAt = 0;
-  #walAtCheckpoint = 0;
-  /** When the last checkpoint could not restart the -wal, by performance.now(). */
-  #busyAt: number | undefined;
-  /** When a checkpoint last waited for readers, by performance.now(). */
-  #waitedAt = 0;
 
   constructor(file: string, fatal: (error: unknown) => void = () => {}) {
-    this.#file = file;
     this.#write = openWriter(file);
     this.#read = openReader(file);
     this.writer = new SqliteWriter(this.#write, () => this.#committed());
@@ -147,6 +121,8 @@ export class SqliteDriver implements Driver {
       if (this.classifyError(error) === "fatal") fatal(error); // an unreadable page is as fatal as a failed write
     });
     this.#walSync = new WalSync(file);
+    const { reader } = this;
+    this.#checkpoints = new Checkpoints({ file, reader, walSync: this.#walSync });
   }
 
   async begin(): Promise<void> {
@@ -164,8 +140,7 @@ export class SqliteDriver implements Driver {
 
   /** Committed and visible to readers, not yet durable. */
   #committed(): void {
-    this.#commits++;
-    this.#committedAt = performance.now();
+    this.#checkpoints.countCommit();
     this.reader.endSnapshot();
     this.#pendingSync ??= Promise.withResolvers();
     this.#pendingSync.promise.catch(() => {}); // there may be no reader waiting
@@ -186,45 +161,17 @@ export class SqliteDriver implements Driver {
     return this.#pendingSync?.promise;
   }
 
-  /** Counts commits as well as bytes: a restarted -wal is overwritten in place and does not grow. */
-  async checkpointIfDue(idle = false, now = performance.now()): Promise<void> {
-    const bytes = this.walBytes();
-    const grown = bytes - this.#walAtCheckpoint;
-    const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
-    const retry = this.#busyAt !== undefined && now - this.#busyAt >= RETRY_MS;
-    if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
-    if (!idle && !retry && !this.#hasCopied && grown < WAIT_BYTES && this.#commits < COPYING_COMMITS) {
-      this.#copying ??= this.#copy();
-      return;
-    }
-    await this.#copying;
-    const waits = bytes >= WAIT_BYTES && now - this.#waitedAt >= WAIT_AGAIN_MS;
-    if (waits) this.#waitedAt = now;
+  async checkpointIfDue(idle?: boolean, now?: number): Promise<void> {
     try {
-      const { busy } = await this.reader.withoutSnapshot(() =>
-        truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(waits ? WAIT_MS : 0),
-      );
-      this.#busyAt = busy === 0 ? undefined : performance.now();
+      await this.#checkpoints.runIfDue(idle, now);
     } catch (error) {
       // Disk full: the pages stay durable in the -wal, and the next checkpoint tries again.
       if (this.classifyError(error) !== "full") throw error;
-      return;
     }
-    this.#commits = 0;
-    this.#hasCopied = false;
-    this.#walAtCheckpoint = this.walBytes();
-  }
-
-  /** Commits wait for the checkpoint that restarts the -wal: most pages are copied before. bench: neighbours/claim */
-  async #copy(): Promise<void> {
-    this.#copier ??= new WalSync(this.#file);
-    await this.#copier.copy().catch(() => {}); // the checkpoint meets the same error, and needs no copy
-    this.#hasCopied = true;
-    this.#copying = undefined;
   }
 
   walBytes(): number {
-    return statSync(`${this.#file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+    return this.#checkpoints.walBytes();
   }
 
   classifyError(error: unknown): ErrorClass {
@@ -277,8 +224,7 @@ export class SqliteDriver implements Driver {
   }
 
   async close(): Promise<void> {
-    await this.#copying;
-    await this.#copier?.close().catch(() => {});
+    await this.#checkpoints.close();
     const truncated = this.reader.withoutSnapshot(() => this.#walSync.truncate());
     await truncated.catch((error: unknown) => {
       if (this.classifyError(error) !== "full") throw error;

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { openGroup } from "../../../harness/databases/sqlite-group.ts";
+import { Checkpoints } from "../../../src/store/sqlite/checkpoints.ts";
 import { openReader } from "../../../src/store/sqlite/reader.ts";
 import { WalSync, type CheckpointResult } from "../../../src/store/sqlite/wal-sync.ts";
 
@@ -69,23 +70,33 @@ describe("a checkpoint", () => {
     await driver.close();
   });
 
-  it("waits a moment for readers while the -wal is large, and not again at once", async () => {
+  it("waits a moment for readers while the -wal is large, but rarely for one of more than a second", async () => {
     const { driver, group } = await openGroup(file);
-    const checkpoint = vi
-      .spyOn(WalSync.prototype, "checkpoint")
-      .mockResolvedValue({ busy: 1, log: 1, checkpointed: 1 });
-    const size = vi.spyOn(driver, "walBytes").mockReturnValue(15 * 1024 * 1024);
-    const now = performance.now() + 60_000; // later than any checkpoint before it
-    vi.spyOn(WalSync.prototype, "copy").mockResolvedValue({ busy: 0, log: 1, checkpointed: 1 });
-    await driver.checkpointIfDue(false, now); // copies
+    const result = { busy: 1, log: 3_000, checkpointed: 1 };
+    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint").mockImplementation(async () => result);
+    vi.spyOn(WalSync.prototype, "copy").mockResolvedValue(result);
+    const begun = performance.now() + 60_000; // later than any checkpoint before it
+    const waits = async (ms: number): Promise<boolean> => {
+      await driver.checkpointIfDue(false, begun + ms);
+      const [waitMs = 0] = checkpoint.mock.lastCall ?? [];
+      return waitMs > 0 && waitMs < 50;
+    };
+    vi.spyOn(Checkpoints.prototype, "walBytes").mockReturnValue(15 * 1024 * 1024);
+    await driver.checkpointIfDue(false, begun); // copies
     await new Promise((resolve) => setImmediate(resolve));
-    await driver.checkpointIfDue(false, now); // restarts
-    size.mockReturnValue(20 * 1024 * 1024);
-    for (const ms of [1_000, 1_100, 1_600]) await driver.checkpointIfDue(false, now + ms);
-    const waits = checkpoint.mock.calls.map(([waitMs = 0]) => waitMs > 0 && waitMs < 50);
-    checkpoint.mockRestore();
-    size.mockRestore();
-    expect(waits).toEqual([false, true, false, true]);
+    expect([await waits(0), await waits(100)]).toEqual([false, false]);
+    result.log = 5_000;
+    const found: boolean[] = [];
+    for (const ms of [200, 300, 400, 1_500, 1_600, 2_000]) found.push(await waits(ms));
+    expect(found).toEqual([false, true, true, true, false, true]);
+    result.checkpointed = 2; // another reader is the oldest
+    expect([await waits(2_100), await waits(2_200), await waits(2_300)]).toEqual([false, true, true]);
+    result.busy = 0;
+    expect(await waits(2_400)).toBe(true);
+    result.busy = 1;
+    await driver.checkpointIfDue(false, begun + 2_500); // nothing is due
+    expect(checkpoint).toHaveBeenCalledTimes(12);
+    vi.restoreAllMocks();
     await group.close();
     await driver.close();
   });
