@@ -18,9 +18,9 @@ import type { Overview } from "../workspaces/overview-cache.ts";
 import { EXPIRING_DAYS, IDLE_DAYS } from "./keys.ts";
 
 /** Keys that one statement examines: it holds the event loop, longer where each key's tenant is looked up. */
-const PIECE_KEYS = { plain: 12_500, withTenants: 2_500 };
+const PIECE_KEYS = { plain: 11_000, withTenants: 2_500 };
 /** Beyond this many another thread counts, in larger pieces. */
-const EXAMINED_HERE = 25_000;
+const EXAMINED_HERE = 22_000;
 const PIECE_OF_THREAD = 100_000;
 
 /** Counts up to `max` keys of each state. */
@@ -50,13 +50,15 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promis
 async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number): Promise<number> {
   const { store } = ctx.services;
   const size = scope.hasSuspended || scope.isDeleting ? PIECE_KEYS.withTenants : PIECE_KEYS.plain;
-  for (let count = 0, skipped = 0; ; ) {
+  let [count, skipped, isMore] = [0, 0, true];
+  while (count < max && isMore) {
     const isHere = skipped < EXAMINED_HERE;
     const piece = { ...scope, skipped, examined: isHere ? size : PIECE_OF_THREAD };
     const read = (on: Reader) => countPiece(on, { ...piece, max: max - count });
     count += await (isHere ? read(store.read) : inThreadSlot(ctx, () => read(threadReader(store))));
-    if (count >= max || !(await hasMoreKeys(store.read, piece))) return count;
+    isMore = count < max && (await hasMoreKeys(store.read, piece));
     skipped += piece.examined;
     await yieldToEventLoop();
   }
+  return count;
 }
