@@ -1,5 +1,5 @@
 // The part of statements.ts about finding keys and tenants.
-import { countPiece, hasMoreKeys, type CountedState } from "../src/store/queries/key-counts.ts";
+import { countPiece, type CountedState } from "../src/store/queries/key-counts.ts";
 import { KEY_STATES, keyTexts, walkTexts, type KeyWalk } from "../src/store/queries/key-search.ts";
 import {
   countTermMatches,
@@ -27,7 +27,7 @@ const counted: CountedState[] = ["active", "expiring", "idle", "quarantined"];
 const counts = counted.flatMap((state) =>
   [true, false].map((hasSuspended) => {
     const scope = { workspace_id, env: "live", projects: ["p"], isDeleting: true, hasSuspended } as const;
-    return { ...scope, state, now: 1, until: 2, usedBefore: 1, skipped: 1, examined: 1, max: 1 };
+    return { ...scope, state, now: 1, until: 2, usedBefore: 1, after: { at: 1, id: "i" }, examined: 1, max: 1 };
   }),
 );
 
@@ -37,7 +37,6 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
       successorsIn(on, table, { workspace_id, ids: ["k"], now: 1 }),
     ),
   countPiece: (on) => counts.map((count) => countPiece(on, count)),
-  hasMoreKeys: (on) => counts.map((count) => hasMoreKeys(on, count)),
   keysToIndex: (on) => [keysToIndex(on, "p", ["i"])],
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
   walkTerms: (on) => [

@@ -5,7 +5,7 @@ import type { AuditLogRow } from "../../store/schema/tables.ts";
 import { confinedTo, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { piecesOf, startExport, type Export } from "../core/exports.ts";
-import { PIECE_ROWS } from "../core/list.ts";
+import { PIECE_ROWS, WIDE_PIECE_ROWS } from "../core/list.ts";
 import { isShownToTest } from "./audit.ts";
 import { rangeOf, type AuditFilters } from "./search.ts";
 import { readAudit, type Paging, type Range } from "./walk.ts";
@@ -45,7 +45,8 @@ const idOrNull = (id: string | null): string => (id === null ? "null" : `"${id}"
 async function* exportLines(ctx: Ctx<Vendor>, filters: AuditFilters, whole: Range): AsyncGenerator<string, void> {
   const isConfined = confinedTo(ctx.actor) === "test";
   const line = (row: AuditLogRow): string => lineOf(row, isConfined && !isShownToTest(row) ? "{}" : row.payload);
-  const paging: Paging = { order: "asc", limit: PIECE_ROWS };
+  const { read } = ctx.services.store; // one that can end within the rows of a piece bounds it by what they contain
+  const paging: Paging = { order: "asc", limit: read.allWithin ? PIECE_ROWS : WIDE_PIECE_ROWS };
   for (let after: number | undefined = whole.after; after !== undefined; ) {
     const { rows, end } = await readAudit(ctx, filters, { ...whole, after }, paging);
     await ctx.services.store.durable();

@@ -11,7 +11,7 @@ import { QUARANTINE_MS } from "./quarantine.ts";
 
 const UNREPLACED_MAX = 1_000;
 /** Keys that are read in one turn of the event loop, and in all: more than that are not counted. */
-const PIECE_KEYS = 500;
+const PIECE_KEYS = 250;
 const EXAMINED_MAX = 10_000;
 
 /** A credential of some projects sees API keys of those projects alone. */

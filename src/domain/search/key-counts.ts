@@ -2,26 +2,27 @@
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
-import type { Reader } from "../../store/engine/tx.ts";
 import {
   countPiece,
-  hasMoreKeys,
   suspendedTenant,
+  type CountedPiece,
   type CountedState,
   type KeyCount,
 } from "../../store/queries/key-counts.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
+import type { WalkPosition } from "../../store/queries/page.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import type { Overview } from "../workspaces/overview-cache.ts";
 import { EXPIRING_DAYS, IDLE_DAYS } from "./keys.ts";
 
-/** Keys that one statement examines: it holds the event loop, longer where each key's tenant is looked up. */
-const PIECE_KEYS = { plain: 11_000, withTenants: 2_500 };
-/** Beyond this many another thread counts, in larger pieces. */
-const EXAMINED_HERE = 22_000;
-const PIECE_OF_THREAD = 100_000;
+/**
+ * Keys that one statement examines on this thread, in an index alone or with their rows, and all of them. Beyond that
+ * another thread counts.
+ */
+const EXAMINED = { index: { once: 11_000, here: 22_000 }, rows: { once: 1_000, here: 4_000 } };
+const EXAMINED_ON_THREAD = 25_000;
 
 /** Counts up to `max` keys of each state. */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promise<Overview["keys"]> {
@@ -49,16 +50,22 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promis
 
 async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number): Promise<number> {
   const { store } = ctx.services;
-  const size = scope.hasSuspended || scope.isDeleting ? PIECE_KEYS.withTenants : PIECE_KEYS.plain;
-  let [count, skipped, isMore] = [0, 0, true];
-  while (count < max && isMore) {
-    const isHere = skipped < EXAMINED_HERE;
-    const piece = { ...scope, skipped, examined: isHere ? size : PIECE_OF_THREAD };
-    const read = (on: Reader) => countPiece(on, { ...piece, max: max - count });
-    count += await (isHere ? read(store.read) : inThreadSlot(ctx, () => read(threadReader(store))));
-    isMore = count < max && (await hasMoreKeys(store.read, piece));
-    skipped += piece.examined;
+  const { once, here } = EXAMINED[readsRows(scope) ? "rows" : "index"];
+  let count = 0;
+  let after: WalkPosition | null = null;
+  for (let examined = 0; ; examined += once) {
+    const isHere = examined < here;
+    const piece = { ...scope, after, examined: isHere ? once : EXAMINED_ON_THREAD, max: max - count };
+    const counted: CountedPiece = await (isHere
+      ? countPiece(store.read, piece)
+      : inThreadSlot(ctx, () => countPiece(threadReader(store), piece)));
     await yieldToEventLoop();
+    count += counted.n;
+    if (!counted.end) return count;
+    after = counted.end;
   }
-  return count;
 }
+
+/** Rows of keys, or of their tenants. */
+const readsRows = ({ state, hasSuspended, isDeleting }: KeyCount): boolean =>
+  state === "active" || state === "idle" || hasSuspended || isDeleting;

@@ -7,6 +7,7 @@ import type { Dialect, Reader } from "../engine/tx.ts";
 import type { Tables } from "../schema/tables.ts";
 import { isIn } from "./id-lists.ts";
 import { isActive, isUnexpired, notRevoked } from "./keys.ts";
+import type { WalkPosition } from "./page.ts";
 
 export type CountedState = "active" | "expiring" | "idle" | "quarantined";
 
@@ -26,60 +27,70 @@ export type KeyCount = {
   hasSuspended: boolean;
 };
 
-/** The next `examined` keys behind those that were skipped. */
-type Piece = KeyCount & { skipped: number; examined: number };
+/** The next `examined` keys of the order; `after`: the last one that was examined before. */
+type Piece = KeyCount & { after: WalkPosition | null; examined: number };
+
+function orderOf(state: CountedState): "created_at" | "expires_at" | "quarantined_at" {
+  if (state === "expiring") return "expires_at";
+  return state === "quarantined" ? "quarantined_at" : "created_at";
+}
 
 /** Oldest first, where unused keys are; but active ones newest first, because expired ones are never removed. */
-function range(db: Builder, { state, ...count }: KeyCount) {
-  const keys = db
+function range(db: Builder, { state, after, examined, ...count }: Piece) {
+  const column = orderOf(state);
+  const direction = state === "active" ? "desc" : "asc";
+  const [place, from] = [sql`(${sql.ref(column)}, id)`, after && sql`(${after.at}, ${after.id})`];
+  let keys = db
     .selectFrom("api_keys")
     .where("workspace_id", "=", count.workspace_id)
     .where("env", "=", count.env)
-    .where("revoked_at", "is", null);
-  if (state === "active") return keys.orderBy("created_at", "desc").orderBy("id", "desc");
-  if (state === "idle") return keys.where("created_at", "<", count.usedBefore).orderBy("created_at").orderBy("id");
-  if (state === "quarantined")
-    return keys.where("quarantined_at", "is not", null).orderBy("quarantined_at").orderBy("id");
-  const expiring = keys.where("expires_at", ">", count.now).where("expires_at", "<=", count.until);
-  return expiring.orderBy("expires_at").orderBy("id");
+    .where("revoked_at", "is", null)
+    .orderBy(column, direction)
+    .orderBy("id", direction)
+    .limit(examined);
+  if (from) keys = keys.where(state === "active" ? sql<SqlBool>`${place} < ${from}` : sql<SqlBool>`${place} > ${from}`);
+  if (state === "quarantined") return keys.where("quarantined_at", "is not", null);
+  if (state === "idle") return keys.where("created_at", "<", count.usedBefore);
+  if (state === "active") return keys;
+  return keys.where("expires_at", ">", count.now).where("expires_at", "<=", count.until);
 }
 
 /** What the range does not say already. */
 function isCounted(eb: ExpressionBuilder<Tables, "api_keys">, count: KeyCount, dialect: Dialect): Expression<SqlBool> {
   const all: Expression<SqlBool>[] = [];
+  if (count.state === "idle")
+    all.push(eb.or([eb("last_used_at", "is", null), eb("last_used_at", "<", count.usedBefore)]));
   if (count.projects) all.push(isIn("api_keys.project_id", count.projects, dialect));
   if (count.isDeleting) all.push(notRevoked(eb));
   if (count.state === "quarantined") return eb.and(all);
   if (count.hasSuspended) all.push(isActive(count.now)(eb));
   else all.push(eb("disabled_at", "is", null), isUnexpired("expires_at", count.now));
-  if (count.state === "idle") {
-    all.push(eb.or([eb("last_used_at", "is", null), eb("last_used_at", "<", count.usedBefore)]));
-  }
   return eb.and(all);
 }
 
+/** `end`: the last key of the piece, if more of them may be behind it. */
+export type CountedPiece = { n: number; end: WalkPosition | undefined };
+
 /** Counts keys of a piece, and stops at `max`. */
-export async function countPiece(on: Reader, piece: Piece & { max: number }): Promise<number> {
+export async function countPiece(on: Reader, piece: Piece & { max: number }): Promise<CountedPiece> {
   const counted = await selectRow(on, (db, dialect) => {
-    const keys = range(db, piece)
-      .select((eb) => sql<0 | 1>`case when ${isCounted(eb, piece, dialect)} then 1 else 0 end`.as("counts"))
-      .limit(piece.examined)
-      .offset(piece.skipped);
+    const keys = range(db, piece).select((eb) =>
+      sql<0 | 1>`case when ${isCounted(eb, piece, dialect)} then 1 else 0 end`.as("counts"),
+    );
     const found = db.selectFrom(keys.as("keys")).select("counts").where("counts", "=", 1).limit(piece.max);
     return db.selectFrom(found.as("found")).select(countRows);
   });
-  return counted?.n ?? 0;
+  const n = counted?.n ?? 0;
+  return { n, end: n < piece.max ? await endOf(on, piece) : undefined };
 }
 
-/** Whether there are keys behind a piece. */
-export async function hasMoreKeys(on: Reader, piece: Piece): Promise<boolean> {
-  const next = await selectRow(on, (db) =>
+function endOf(on: Reader, piece: Piece): Promise<WalkPosition | undefined> {
+  const column = sql<number>`${sql.ref(orderOf(piece.state))}`;
+  return selectRow(on, (db) =>
     range(db, piece)
-      .select("id")
-      .limit(1)
-      .offset(piece.skipped + piece.examined),
+      .select([column.as("at"), "id"])
+      .offset(piece.examined - 1),
   );
-  return next !== undefined;
 }
 
 export const suspendedTenant = statement<{ workspace_id: string }>()((db, p) =>

@@ -14,11 +14,13 @@ const COPYING_COMMITS = 300;
 const RETRY_MS = 25;
 /**
  * Readers keep the -wal from being restarted: once it holds as much, each checkpoint waits for them, which also slows
- * the writes that let it grow. But only rarely for one that reads for longer, such as a backup.
+ * the writes that let it grow. But only rarely for one that reads for long, such as a backup, or where that has not
+ * helped for long.
  */
 const WAIT_BYTES = 16 * MIB;
 const WAIT_MS = 25;
 const READER_MS = 1_000;
+const HOPELESS_MS = 5_000;
 const WAIT_AGAIN_MS = 500;
 /** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
 const TRUNCATE_IDLE_MS = 5_000;
@@ -37,8 +39,9 @@ export class Checkpoints {
   /** When the last commit was, by performance.now(). */
   #committedAt = 0;
   #walAtCheckpoint = 0;
-  /** When the last checkpoint could not restart the -wal, by performance.now(). */
+  /** When the last checkpoint was that could not restart the -wal, and the first since one that could. */
   #busyAt: number | undefined;
+  #busySince: number | undefined;
   /** What the -wal held when the last checkpoint could not restart it; 0 if it did. */
   #frames = 0;
   /** How far the last checkpoint came, and when one last came further: the oldest reader was another one by then. */
@@ -64,20 +67,21 @@ export class Checkpoints {
     const grown = bytes - this.#walAtCheckpoint;
     const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
     const isLarge = this.#frames * FRAME_BYTES >= WAIT_BYTES;
-    const isMoving = now - this.#movedAt < READER_MS;
-    const retry = this.#busyAt !== undefined && (now - this.#busyAt >= RETRY_MS || (isLarge && isMoving));
+    const helps = isLarge && now - this.#movedAt < READER_MS && now - (this.#busySince ?? now) < HOPELESS_MS;
+    const retry = this.#busyAt !== undefined && (helps || now - this.#busyAt >= RETRY_MS);
     if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     if (!idle && !retry && !this.#hasCopied && grown < WAIT_BYTES && this.#commits < COPYING_COMMITS) {
       this.#copying ??= this.#copy();
       return;
     }
     await this.#copying;
-    const waits = isLarge && (isMoving || now - this.#waitedAt >= WAIT_AGAIN_MS);
+    const waits = helps || (isLarge && now - this.#waitedAt >= WAIT_AGAIN_MS);
     if (waits) this.#waitedAt = now;
     const { busy, log, checkpointed } = await this.#reader.withoutSnapshot(() =>
       truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(waits ? WAIT_MS : 0),
     );
-    this.#busyAt = busy === 0 ? undefined : performance.now();
+    this.#busyAt = busy === 0 ? undefined : now;
+    this.#busySince = busy === 0 ? undefined : (this.#busySince ?? now);
     this.#frames = busy === 0 ? 0 : log;
     if (checkpointed !== this.#checkpointed) this.#movedAt = now;
     this.#checkpointed = checkpointed;

@@ -6,8 +6,9 @@ import { sharedInstance, type Json, type Workspace } from "../../../harness/inst
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { countKeys } from "../../../src/domain/search/key-counts.ts";
 import { wordsOf } from "../../../src/domain/search/words.ts";
-import { countPiece, hasMoreKeys } from "../../../src/store/queries/key-counts.ts";
+import { countPiece, type CountedPiece } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
+import type { WalkPosition } from "../../../src/store/queries/page.ts";
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
 import { DAY_MS } from "../../../src/kernel/durations.ts";
 
@@ -147,14 +148,15 @@ for (const backend of runBackends) {
       const scope = { ...range, workspace_id: workspace.id, env: "live", hasSuspended: false } as const;
       for (const state of ["active", "expiring", "idle", "quarantined"] as const) {
         let count = 0;
-        const piece = { ...scope, state, skipped: 0, examined: 2, max: 10 };
-        for (; ; piece.skipped += 2) {
-          count += await countPiece(read, piece);
-          if (!(await hasMoreKeys(read, piece))) break;
+        const piece = { ...scope, state, after: null, examined: 2, max: 10 };
+        for (let after: WalkPosition | null | undefined = null; after !== undefined; ) {
+          const counted: CountedPiece = await countPiece(read, { ...piece, after });
+          count += counted.n;
+          after = counted.end;
         }
         const expected = { active: 6, expiring: 5, idle: 6, quarantined: 2 }[state];
         expect(count, state).toBe(expected);
-        expect(await countPiece(read, { ...piece, skipped: 0, examined: 10, max: 2 }), state).toBe(2);
+        expect(await countPiece(read, { ...piece, examined: 10, max: 2 }), state).toEqual({ n: 2, end: undefined });
         if (state !== "idle") expect(await names(workspace, `state=${state}`), state).toHaveLength(expected);
       }
     });
@@ -189,12 +191,12 @@ for (const backend of runBackends) {
       await workspace.call("sk_owner", `POST /v1/tenants/${suspended}/suspend`, {});
       expect((await workspace.call("sk_owner", "GET /v1/overview")).body.keys.active).toBe(3);
       expect((await workspace.call("sk_test", "GET /v1/overview")).body.keys.active).toBe(1);
-      const range = { now, until: now + DAY_MS, usedBefore: now, skipped: 0, examined: 10, max: 10 };
+      const range = { now, until: now + DAY_MS, usedBefore: now, after: null, examined: 10, max: 10 };
       const cell = { ...range, workspace_id: workspace.id, env: "live", projects: null, isDeleting: false } as const;
       for (const state of ["active", "expiring", "idle", "quarantined"] as const) {
         for (const hasSuspended of [true, false]) {
           const piece = { ...cell, state, hasSuspended };
-          const plan = await plansOf(instance.target, (on) => countPiece(on, piece).then(() => hasMoreKeys(on, piece)));
+          const plan = await plansOf(instance.target, (on) => countPiece(on, piece));
           expect(/SCAN (api_keys|tenants)|Seq Scan|TEMP B-TREE/.test(plan) ? plan : null, state).toBeNull();
           if (backend === "sqlite")
             expect(plan).toMatch(/INDEX api_keys_(unrevoked_env|expiry_state|quarantined_state)/);

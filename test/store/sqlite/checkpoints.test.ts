@@ -91,11 +91,41 @@ describe("a checkpoint", () => {
     expect(found).toEqual([false, true, true, true, false, true]);
     result.checkpointed = 2; // another reader is the oldest
     expect([await waits(2_100), await waits(2_200), await waits(2_300)]).toEqual([false, true, true]);
+    expect(await waits(2_310)).toBe(true); // with the next commit, while that may help
     result.busy = 0;
     expect(await waits(2_400)).toBe(true);
     result.busy = 1;
     await driver.checkpointIfDue(false, begun + 2_500); // nothing is due
-    expect(checkpoint).toHaveBeenCalledTimes(12);
+    expect(checkpoint).toHaveBeenCalledTimes(13);
+    vi.restoreAllMocks();
+    await group.close();
+    await driver.close();
+  });
+
+  it("waits rarely, too, where short readers have kept the -wal from restarting for five seconds", async () => {
+    const { driver, group } = await openGroup(file);
+    const result = { busy: 1, log: 5_000, checkpointed: 1 };
+    const checkpoint = vi.spyOn(WalSync.prototype, "checkpoint").mockImplementation(async () => result);
+    vi.spyOn(Checkpoints.prototype, "walBytes")
+      .mockReturnValueOnce(0)
+      .mockReturnValue(5 * 1024 * 1024);
+    const begun = performance.now() + 60_000;
+    let waited = 0;
+    const between = async (from: number, to: number): Promise<[number, number]> => {
+      const before = checkpoint.mock.calls.length;
+      waited = 0;
+      for (let ms = from; ms < to; ms += 10) {
+        const calls = checkpoint.mock.calls.length;
+        result.checkpointed++; // another reader is the oldest
+        await driver.checkpointIfDue(false, begun + ms);
+        if (checkpoint.mock.calls.length > calls && (checkpoint.mock.lastCall?.[0] ?? 0) > 0) waited++;
+      }
+      return [checkpoint.mock.calls.length - before, waited];
+    };
+    await driver.checkpointIfDue(true, begun); // the first, which is busy
+    expect(await between(10, 4_010)).toEqual([400, 400]);
+    await between(4_010, 5_010);
+    expect(await between(5_010, 7_050)).toEqual([68, 4]); // each third and fifty-first
     vi.restoreAllMocks();
     await group.close();
     await driver.close();
