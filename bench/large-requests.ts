@@ -93,37 +93,57 @@ export function openClient({ app, ...world }: Large) {
   };
 }
 
-export function timeLarge(backend: string, size: Size): Promise<Times[]> {
+/** Times of each request with `many` and with `few` keys, in turns. */
+export type Pair = { many: Times[]; few: Times[] };
+
+type Client = ReturnType<typeof openClient>;
+
+export function timePair(backend: string, sizes: { many: Size; few: Size }): Promise<Pair> {
   let ahead = 0;
   const expireCaches = (): void => void (ahead += KEPT_MS);
   const now = (): number => Date.now() + ahead;
-  return withLarge(backend, size, (large) => timeRequests(large, expireCaches), {
-    clock: { now, steady: now, setBack: () => {} },
-  });
+  const options = { clock: { now, steady: now, setBack: () => {} } };
+  return withLarge(
+    backend,
+    sizes.many,
+    (many) => withLarge(backend, sizes.few, (few) => timeRequests(many, few, expireCaches), options),
+    options,
+  );
 }
 
-async function timeRequests({ app, ...world }: Large, expireCaches: () => void): Promise<Times[]> {
-  const client = openClient({ app, ...world });
+type Samples = { ms: number[]; turn: number[]; rows: number };
+
+async function timeRequests(many: Large, few: Large, expireCaches: () => void): Promise<Pair> {
+  const clients = [openClient(many), openClient(few)] as const;
   const turns = new Turns();
-  const times: Times[] = [];
+  const sample = async (client: Client, request: Request, into: Samples): Promise<void> => {
+    if (request.uncached) expireCaches();
+    turns.longest();
+    const sent = await client.send(request);
+    into.ms.push(sent.ms);
+    into.turn.push(turns.longest());
+    into.rows = (JSON.parse(sent.text) as { data?: unknown[] }).data?.length ?? 0;
+  };
+  const pair: Pair = { many: [], few: [] };
+  const others = requestsOf(few);
   try {
-    for (const request of requestsOf(world)) {
-      const [ms, turn]: [number[], number[]] = [[], []];
-      let rows = 0;
+    for (const [i, request] of requestsOf(many).entries()) {
+      const of = { many: { ms: [], turn: [], rows: 0 }, few: { ms: [], turn: [], rows: 0 } };
       for (let round = 0; round < WARM_UP + ROUNDS; round++) {
-        if (request.uncached) expireCaches();
-        turns.longest();
-        const sent = await client.send(request);
-        rows = (JSON.parse(sent.text) as { data?: unknown[] }).data?.length ?? 0;
-        if (round < WARM_UP) continue;
-        ms.push(sent.ms);
-        turn.push(turns.longest());
+        await sample(clients[0], request, of.many);
+        await sample(clients[1], others[i]!, of.few);
       }
-      times.push({ name: request.name, ms: median(ms), turnMs: median(turn), longestMs: Math.max(...turn), rows });
+      pair.many.push(timesOf(request.name, of.many));
+      pair.few.push(timesOf(request.name, of.few));
     }
   } finally {
     turns.stop();
-    await client.close();
+    for (const client of clients) await client.close();
   }
-  return times;
+  return pair;
+}
+
+function timesOf(name: string, samples: Samples): Times {
+  const [ms, turn] = [samples.ms.slice(WARM_UP), samples.turn.slice(WARM_UP)];
+  return { name, ms: median(ms), turnMs: median(turn), longestMs: Math.max(...turn), rows: samples.rows };
 }

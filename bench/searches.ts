@@ -1,11 +1,9 @@
 // Searches and audit filters of a large workspace beside those of a small one. It shares its measurements with
 // `million` when both run in one command.
-import { timeLarge, type Times } from "./large-requests.ts";
+import type { Times } from "./large-requests.ts";
 import { timeMillion } from "./million.ts";
 import type { Row } from "./report.ts";
 import type { RowName } from "./rows.ts";
-
-const FEW = { keys: 1_000, tenants: 1_000 };
 
 const row = (name: RowName, ours: number, peer: number, target: string): Row => {
   return { name, ours, peer, ratio: ours / peer, target, unit: "ms" };
@@ -20,8 +18,7 @@ function worst(times: readonly Times[], peerOf: (one: Times) => number): { ours:
 const PLAIN = "audit_logs?order=desc";
 
 async function rowsOf(backend: "sqlite" | "postgres"): Promise<Row[]> {
-  const few = await timeLarge(backend, FEW);
-  const many = await timeMillion(backend);
+  const { many, few } = await timeMillion(backend);
   const find = (times: readonly Times[], name: string): Times => times.find((one) => one.name === name)!;
   const timeOf = (times: readonly Times[], name: string): number => find(times, name).ms;
   // A list that is almost empty at a thousand keys is no peer of a full page.

@@ -45,7 +45,7 @@ import {
 import { sealedTables } from "../src/store/queries/sealed-values.ts";
 import { listSecretKeys, revokeSecretKeyRows, workingSecretKeys } from "../src/store/queries/secret-keys.ts";
 import { deleteJournal, findGroups, findRollups, insertGroups, writeRollups } from "../src/store/queries/series.ts";
-import { walkLeakedKeys } from "../src/store/queries/unreplaced-leaks.ts";
+import { countLeakedKeys } from "../src/store/queries/unreplaced-leaks.ts";
 import {
   firstAllowedAt,
   tenantMonths,
@@ -180,7 +180,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   countFailureRows: (on) => [countFailureRows(on, 1)],
   failureBeyond: (on) => [failureBeyond(on, 1, 1)],
   revokeSecretKeyRows: (on) => [revokeSecretKeyRows(on, { workspace_id, ids: ["k"], now: 1, reason: "r" })],
-  walkLeakedKeys: (on) => [null, ["p"]].map((projects) => walkLeakedKeys(on, { ...leak, projects })),
+  countLeakedKeys: (on) => [null, ["p"]].map((projects) => countLeakedKeys(on, { ...leak, projects })),
   firstAllowedAt: (on) => [null, ["p"]].map((projects) => firstAllowedAt(on, { workspace_id, env: "live", projects })),
   usageDayUpsert: (on) => [usageDayUpsert.write(on, [day])],
   tenantMonthUpsert: (on) => [tenantMonthUpsert.write(on, [{ ...month, first_seen_at: 1, last_seen_at: 1 }])],

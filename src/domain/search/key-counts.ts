@@ -10,19 +10,16 @@ import {
   type KeyCount,
 } from "../../store/queries/key-counts.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
-import type { WalkPosition } from "../../store/queries/page.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import type { Overview } from "../workspaces/overview-cache.ts";
 import { EXPIRING_DAYS, IDLE_DAYS } from "./keys.ts";
 
-/**
- * Keys that one statement examines on this thread, in an index alone or with their rows, and all of them. Beyond that
- * another thread counts.
- */
-const EXAMINED = { index: { once: 11_000, here: 22_000 }, rows: { once: 1_000, here: 4_000 } };
-const EXAMINED_ON_THREAD = 25_000;
+/** Keys of each state that are examined here; another thread counts the others, as many at once. */
+const EXAMINED = 11_000;
+/** The same where more is read of each than the index of its state: on SQLite that holds the event loop for longer. */
+const LOOKED_UP_HERE = 2_500;
 
 /** Counts up to `max` keys of each state. */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promise<Overview["keys"]> {
@@ -50,22 +47,14 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promis
 
 async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number): Promise<number> {
   const { store } = ctx.services;
-  const { once, here } = EXAMINED[readsRows(scope) ? "rows" : "index"];
-  let count = 0;
-  let after: WalkPosition | null = null;
-  for (let examined = 0; ; examined += once) {
-    const isHere = examined < here;
-    const piece = { ...scope, after, examined: isHere ? once : EXAMINED_ON_THREAD, max: max - count };
-    const counted: CountedPiece = await (isHere
-      ? countPiece(store.read, piece)
-      : inThreadSlot(ctx, () => countPiece(threadReader(store), piece)));
-    await yieldToEventLoop();
-    count += counted.n;
-    if (!counted.end) return count;
-    after = counted.end;
+  const here = scope.hasSuspended || scope.isDeleting || scope.projects ? LOOKED_UP_HERE : EXAMINED;
+  let { n, end } = await countPiece(store.read, { ...scope, after: null, examined: here, max });
+  await yieldToEventLoop();
+  while (end) {
+    const piece = { ...scope, after: end, examined: EXAMINED, max: max - n };
+    const next: CountedPiece = await inThreadSlot(ctx, () => countPiece(threadReader(store), piece));
+    n += next.n;
+    end = next.end;
   }
+  return n;
 }
-
-/** Rows of keys, or of their tenants. */
-const readsRows = ({ state, hasSuspended, isDeleting }: KeyCount): boolean =>
-  state === "active" || state === "idle" || hasSuspended || isDeleting;

@@ -63,25 +63,26 @@ function isCounted(eb: ExpressionBuilder<Tables, "api_keys">, count: KeyCount, d
   if (count.projects) all.push(isIn("api_keys.project_id", count.projects, dialect));
   if (count.isDeleting) all.push(notRevoked(eb));
   if (count.state === "quarantined") return eb.and(all);
-  if (count.hasSuspended) all.push(isActive(count.now)(eb));
-  else all.push(eb("disabled_at", "is", null), isUnexpired("expires_at", count.now));
+  if (count.hasSuspended) return eb.and([...all, isActive(count.now)(eb)]);
+  all.push(eb("disabled_at", "is", null));
+  if (count.state !== "expiring") all.push(isUnexpired("expires_at", count.now));
   return eb.and(all);
 }
 
 /** `end`: the last key of the piece, if more of them may be behind it. */
 export type CountedPiece = { n: number; end: WalkPosition | undefined };
 
-/** Counts keys of a piece, and stops at `max`. */
+/** Counts keys of a piece, up to `max`. */
 export async function countPiece(on: Reader, piece: Piece & { max: number }): Promise<CountedPiece> {
-  const counted = await selectRow(on, (db, dialect) => {
+  const found = await selectRow(on, (db, dialect) => {
     const keys = range(db, piece).select((eb) =>
       sql<0 | 1>`case when ${isCounted(eb, piece, dialect)} then 1 else 0 end`.as("counts"),
     );
-    const found = db.selectFrom(keys.as("keys")).select("counts").where("counts", "=", 1).limit(piece.max);
-    return db.selectFrom(found.as("found")).select(countRows);
+    return db.selectFrom(keys.as("walked")).select([countRows, sql<number>`coalesce(sum(counts), 0)`.as("counted")]);
   });
-  const n = counted?.n ?? 0;
-  return { n, end: n < piece.max ? await endOf(on, piece) : undefined };
+  const { n: examined = 0, counted = 0 } = found ?? {};
+  const isLast = examined < piece.examined || counted >= piece.max;
+  return { n: Math.min(counted, piece.max), end: isLast ? undefined : await endOf(on, piece) };
 }
 
 function endOf(on: Reader, piece: Piece): Promise<WalkPosition | undefined> {

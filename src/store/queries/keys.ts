@@ -134,10 +134,13 @@ export function successorsIn(on: Reader, table: Rotatable, { workspace_id, ids, 
   );
 }
 
-/** Use as `where(hasNoSuccessor("api_keys", now))`: no successor works. */
+/**
+ * Use as `where(hasNoSuccessor("api_keys", now))`: no successor works. As a value, because PostgreSQL may plan an
+ * `exists` as a scan of all keys.
+ */
 export function hasNoSuccessor(table: Rotatable, now: number): Expression<SqlBool> {
   const eb = expressionBuilder<Tables>();
-  return eb.not(eb.exists(workingSuccessors(table, now)));
+  return eb(workingSuccessors(table, now).limit(eb.lit(1)), "is", null);
 }
 
 /**

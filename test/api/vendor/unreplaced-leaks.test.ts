@@ -5,7 +5,7 @@ import { expectNoScan } from "../../../harness/databases/plans.ts";
 import { scannerFixture } from "../../../harness/instances/scanner.ts";
 import type { Json, Workspace } from "../../../harness/instances/test-instance.ts";
 import { MINUTE_MS } from "../../../src/kernel/durations.ts";
-import { walkLeakedKeys } from "../../../src/store/queries/unreplaced-leaks.ts";
+import { countLeakedKeys } from "../../../src/store/queries/unreplaced-leaks.ts";
 
 for (const backend of runBackends) {
   describe(`leaked keys in the overview on ${backend}`, () => {
@@ -86,19 +86,19 @@ for (const backend of runBackends) {
           insert into api_keys (id, lookup_hash, expires_at, ${COPIED})
           select '01900000' || substr('${id}', 9, 16) || cast(100000000000 + i as text), '${id}' || cast(i as text), ${now + 30 * MINUTE_MS} + i, ${COPIED}
           from n, api_keys where api_keys.id = '${id}'`);
-      await copy(1, 450);
+      await copy(1, 600);
       const first = new Date(now + 30 * MINUTE_MS + 1).toISOString();
-      expect(await leaks(workspace)).toEqual({ unreplaced: 451, stops_at: first });
-      await copy(451, 1_200);
+      expect(await leaks(workspace)).toEqual({ unreplaced: 601, stops_at: first });
+      await copy(601, 1_200);
       expect((await leaks(workspace)).unreplaced).toBe(1_000);
       const scope = {
         workspace_id: workspace.id,
         env: "live",
         now,
-        max: 10,
-        after: { quarantined_at: 1, id: "i" },
+        after: { at: 1, id: "i" },
+        examined: 10,
       } as const;
-      const plan = await expectNoScan(instance().target, (on) => walkLeakedKeys(on, { ...scope, projects: null }));
+      const plan = await expectNoScan(instance().target, (on) => countLeakedKeys(on, { ...scope, projects: null }));
       if (backend === "sqlite")
         expect(plan).toContain(
           "INDEX api_keys_quarantined_state (workspace_id=? AND env=? AND (quarantined_at,id)>(?,?))",
