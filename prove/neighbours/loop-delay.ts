@@ -1,4 +1,4 @@
-// How often the server's event loop was held for more than 50 ms, by its own metrics.
+// How often the server's event loop was late by more than 50 ms, by its own metrics.
 import type { Running } from "../../harness/processes/server.ts";
 
 /** For the server's environment. */
@@ -13,7 +13,7 @@ export function metricsUrlOf(server: Running): string {
   return url;
 }
 
-export async function countHolds(metricsUrl: string): Promise<number> {
+export async function countDelays(metricsUrl: string): Promise<number> {
   const text = await (await fetch(metricsUrl)).text();
   const sample = (name: string): number => {
     const line = text.split("\n").find((each) => each.startsWith(`${name} `));

@@ -1,5 +1,5 @@
-// Preloaded into the server: reports what holds its event loop for more than 50 ms of CPU time, with the stack of that
-// moment. CPU time instead of elapsed time, so that other processes of the machine do not count.
+// Preloaded into the server: reports what holds its event loop for more than 50 ms, with the stack of that moment. The
+// time in which its thread is ready to run, but other processes have the cores, does not count.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { Session } from "node:inspector";
 import { isMainThread, Worker, workerData } from "node:worker_threads";
@@ -40,20 +40,22 @@ type Watched = { turns: Int32Array<SharedArrayBuffer>; file: string };
 function watch({ turns, file }: Watched): void {
   const session = new Session();
   session.connectToMainThread();
-  const cpuMs = (): number =>
-    Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+  const ownMs = (): number => {
+    const [, readyNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ");
+    return performance.now() - Number(readyNs) / 1e6;
+  };
   let [turn, since, isReported] = [-1, 0, false];
   session.on("Debugger.paused", ({ params }) => {
     const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
-    const hold: Hold = { ms: Math.round(cpuMs() - since), stack: names.slice(0, FRAMES).join(" < ") };
+    const hold: Hold = { ms: Math.round(ownMs() - since), stack: names.slice(0, FRAMES).join(" < ") };
     appendFileSync(file, `${JSON.stringify(hold)}\n`);
     session.post("Debugger.resume");
     session.post("Debugger.disable");
   });
   setInterval(() => {
-    const [now, used] = [Atomics.load(turns, 0), cpuMs()];
-    if (now !== turn) [turn, since, isReported] = [now, used, false];
-    if (isReported || used - since < HELD_MS) return;
+    const [now, at] = [Atomics.load(turns, 0), ownMs()];
+    if (now !== turn) [turn, since, isReported] = [now, at, false];
+    if (isReported || at - since < HELD_MS) return;
     isReported = true;
     session.post("Debugger.enable");
     session.post("Debugger.pause");
