@@ -9,8 +9,8 @@ const HELD_MS = 50;
 const LOOK_MS = 5;
 const FRAMES = 12;
 
-/** What held the event loop, innermost function first. */
-export type Hold = { ms: number; stack: string };
+/** What held the event loop, innermost function first; `cpuMs`: without waiting, as for the disk. */
+export type Hold = { ms: number; cpuMs: number; stack: string };
 
 /** Where a server reports its holds. */
 export class HoldFile {
@@ -40,22 +40,24 @@ type Watched = { turns: Int32Array<SharedArrayBuffer>; file: string };
 function watch({ turns, file }: Watched): void {
   const session = new Session();
   session.connectToMainThread();
-  const ownMs = (): number => {
-    const [, readyNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ");
-    return performance.now() - Number(readyNs) / 1e6;
+  const clock = (): { own: number; cpu: number } => {
+    const [cpuNs, readyNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ");
+    return { own: performance.now() - Number(readyNs) / 1e6, cpu: Number(cpuNs) / 1e6 };
   };
-  let [turn, since, isReported] = [-1, 0, false];
+  let [turn, since, isReported] = [-1, clock(), false];
   session.on("Debugger.paused", ({ params }) => {
     const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
-    const hold: Hold = { ms: Math.round(ownMs() - since), stack: names.slice(0, FRAMES).join(" < ") };
+    const { own, cpu } = clock();
+    const [ms, cpuMs] = [Math.round(own - since.own), Math.round(cpu - since.cpu)];
+    const hold: Hold = { ms, cpuMs, stack: names.slice(0, FRAMES).join(" < ") };
     appendFileSync(file, `${JSON.stringify(hold)}\n`);
     session.post("Debugger.resume");
     session.post("Debugger.disable");
   });
   setInterval(() => {
-    const [now, at] = [Atomics.load(turns, 0), ownMs()];
+    const [now, at] = [Atomics.load(turns, 0), clock()];
     if (now !== turn) [turn, since, isReported] = [now, at, false];
-    if (isReported || at - since < HELD_MS) return;
+    if (isReported || at.own - since.own < HELD_MS) return;
     isReported = true;
     session.post("Debugger.enable");
     session.post("Debugger.pause");

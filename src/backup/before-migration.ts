@@ -55,7 +55,7 @@ export async function backUpBeforeMigration(
 
 async function pruneOffline(settings: BackupSettings, file: string, now: number): Promise<void> {
   const deploymentId = await deploymentIdOf({ kind: "sqlite", file }, backupDir(settings));
-  pruneBackups(settings, { deploymentId, now });
+  await pruneBackups(settings, { deploymentId, now });
 }
 
 /** A migration that fails at every start must not fill the disk: of backups with the same bytes, the newest stays. */

@@ -3,16 +3,7 @@
 // exact serialization with a digest over itself, so that a change of any byte in either file is detected.
 // A folder whose name begins with a dot is incomplete. A crash leaves it behind; a later backup removes it after a day.
 import { createHash, hash, randomBytes } from "node:crypto";
-import {
-  chmodSync,
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { chmodSync, createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
@@ -21,7 +12,13 @@ import { ExitError } from "../kernel/exit-error.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { codeOf } from "../platform/errors.ts";
-import { createDirDurably, createFileDurably, fsyncDir, fsyncFile, writeFileAtomically } from "../platform/fsync.ts";
+import {
+  createDirDurably,
+  createFileDurably,
+  fsyncAsync,
+  removeLarge,
+  writeFileAtomicallyAsync,
+} from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/tx.ts";
@@ -100,8 +97,8 @@ export function writeManifest(folder: string, manifest: Manifest): void {
   createFileDurably(join(folder, MANIFEST), serializeManifest(manifest));
 }
 
-export function writeTestResult(folder: string, result: TestResult): void {
-  writeFileAtomically(join(folder, TEST_RESULT), `${JSON.stringify(result)}\n`);
+export function writeTestResult(folder: string, result: TestResult): Promise<void> {
+  return writeFileAtomicallyAsync(join(folder, TEST_RESULT), `${JSON.stringify(result)}\n`);
 }
 
 function readBackup(folder: string): Backup | BrokenBackup {
@@ -179,7 +176,7 @@ export async function createPartialDir(dir: string, id: string): Promise<string>
       // Before a migration nothing else uses the database. A start that is killed and tried again must not fill the
       // disk.
       const killed = isPreMigration(id) && isPreMigration(name);
-      if (killed || Date.now() - statSync(path).mtimeMs > DAY_MS) rmSync(path, { recursive: true, force: true });
+      if (killed || Date.now() - statSync(path).mtimeMs > DAY_MS) await removeLarge(path);
     }
     const partial = join(dir, `.${id}`);
     mkdirSync(partial, { mode: 0o700 });
@@ -217,6 +214,6 @@ export async function extract(backup: Backup, to: string, onProgress: OnProgress
   await copyFile(join(backup.folder, backup.manifest.file), to);
   chmodSync(to, 0o600); // the copy inherits the mode of a backup that may have been moved: readable by all, or read-only
   await assertChecksum(backup, onProgress, to);
-  fsyncFile(to);
-  fsyncDir(dirname(to));
+  await fsyncAsync(to);
+  await fsyncAsync(dirname(to));
 }

@@ -1,8 +1,9 @@
 // Tests a backup by restoring it into a scratch database and inspecting all of it. The result is stored beside the
 // backup and in the database, from which /status reads it.
-import { lstatSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { lstatSync, mkdtempSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DAY_MS } from "../kernel/durations.ts";
+import { removeLarge } from "../platform/fsync.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { contentDifferences } from "../store/offline/contents.ts";
 import { openStore } from "../store/database.ts";
@@ -70,7 +71,7 @@ async function testOne(services: Services, id: string | undefined, onProgress: O
     ...outcome,
   };
   const { at, pass, findings } = test;
-  writeTestResult(backup.folder, { at, pass, findings });
+  await writeTestResult(backup.folder, { at, pass, findings });
   const value = JSON.stringify({ at, pass, backup_id: backup.id, finding: findings[0] ?? null });
   await record(services, async (tx) => {
     await writeFact.run(tx, { name: "last_restore_test", value });
@@ -136,12 +137,12 @@ async function openAndClose(target: DatabaseTarget, id: string): Promise<void> {
 }
 
 /** Removes what killed tests left behind before this time. */
-export function removeScratch(dir: string, before: number): void {
+export async function removeScratch(dir: string, before: number): Promise<void> {
   for (const path of readdirSync(dir)
     .filter((name) => name.startsWith(SCRATCH_PREFIX))
     .map((name) => join(dir, name))) {
     const found = lstatSync(path, { throwIfNoEntry: false });
-    if (found && found.mtimeMs < before) rmSync(path, { recursive: true, force: true });
+    if (found && found.mtimeMs < before) await removeLarge(path);
   }
 }
 
@@ -149,7 +150,7 @@ async function testInScratchFile(services: Services, backup: Backup, onProgress:
   const { settings, store } = services;
   const dir = scratchDir(settings.data_dir, dirname(backup.folder));
   // Another deployment may be running a test beside its backups.
-  removeScratch(dir, dir === settings.data_dir ? Infinity : Date.now() - DAY_MS);
+  await removeScratch(dir, dir === settings.data_dir ? Infinity : Date.now() - DAY_MS);
   assertRoom(dir, backup.manifest.bytes, store.target, settings.disk_reserve_mb);
   const scratch = mkdtempSync(join(dir, SCRATCH_PREFIX));
   try {
@@ -157,7 +158,7 @@ async function testInScratchFile(services: Services, backup: Backup, onProgress:
     await extract(backup, file, onProgress);
     return await inspectRestored({ kind: "sqlite", file }, backup, onProgress);
   } finally {
-    rmSync(scratch, { recursive: true, force: true });
+    await removeLarge(scratch);
   }
 }
 

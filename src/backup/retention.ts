@@ -2,9 +2,10 @@
 // the newest of all. Periods without a backup do not count, so a month without backups does not remove older ones. A
 // backup from before a migration is the way back from an upgrade: it is kept for 30 days beside these, and then counts
 // as any other.
-import { renameSync, rmSync } from "node:fs";
+import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
+import { removeLarge } from "../platform/fsync.ts";
 import { codeOf } from "../platform/errors.ts";
 import { backupDir, BackupRefused, isOwn, isPreMigration, listBackups, type BackupSettings } from "./files.ts";
 import { conditionOf, isUsable } from "./list.ts";
@@ -69,7 +70,7 @@ type PruneOptions = {
  * Removes backups of this deployment that are past retention. Damaged ones and the newest failed ones stay as
  * evidence, and do not count as backups. While none is usable, all failed ones stay: they may be the only data left.
  */
-export function pruneBackups(settings: BackupSettings, options: PruneOptions): Pruned {
+export async function pruneBackups(settings: BackupSettings, options: PruneOptions): Promise<Pruned> {
   const { deploymentId, dryRun = false, now = Date.now(), forNext = false } = options;
   const dir = backupDir(settings);
   const readable = listBackups(dir).filter((each) => each.manifest !== null);
@@ -79,15 +80,15 @@ export function pruneBackups(settings: BackupSettings, options: PruneOptions): P
   const failed = own.filter((each) => conditionOf(each) === "failed").slice(usable.length > 0 ? FAILED_KEPT : Infinity);
   const expired = failed.filter(({ manifest }) => !isForRollback(manifest, now));
   const removed = [...usable.filter(({ id }) => !kept.has(id)), ...expired].map(({ id }) => id);
-  if (!dryRun) for (const id of removed) removeBackup(dir, id);
+  if (!dryRun) for (const id of removed) await removeBackup(dir, id);
   return { object: "backup_prune", kept: [...kept], removed, dry_run: dryRun };
 }
 
 /** Renames first: an interrupted removal leaves nothing that is named like a backup. */
-function removeBackup(dir: string, id: string): void {
+async function removeBackup(dir: string, id: string): Promise<void> {
   try {
     renameSync(join(dir, id), join(dir, `.${id}`));
-    rmSync(join(dir, `.${id}`), { recursive: true, force: true });
+    await removeLarge(join(dir, `.${id}`));
   } catch (error) {
     throw new BackupRefused(`Backup ${id} cannot be removed from ${dir}: ${codeOf(error)}.`);
   }

@@ -88,7 +88,8 @@ export async function runDueBackup(services: Services): Promise<boolean> {
 }
 
 async function prune(services: Services, options: { now: number; forNext?: boolean }): Promise<void> {
-  const { removed } = pruneBackups(services.settings, { ...options, deploymentId: await ownDeploymentId(services) });
+  const deploymentId = await ownDeploymentId(services);
+  const { removed } = await pruneBackups(services.settings, { ...options, deploymentId });
   if (removed.length > 0) services.log.info("old backups removed", { backup_ids: removed.join(" ") });
 }
 

@@ -1,10 +1,10 @@
 // Writes one backup: assembles it in a folder with a temporary name, which gets its final name only when the copy is
 // complete, durable and checked, with its contents and checksum in the manifest.
-import { chmodSync, renameSync, rmSync, statSync } from "node:fs";
+import { chmodSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Event } from "../domain/core/events.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
-import { fsyncDir } from "../platform/fsync.ts";
+import { fsyncAsync, removeLarge } from "../platform/fsync.ts";
 import { VERSION } from "../platform/version.ts";
 import type { Dialect } from "../store/engine/tx.ts";
 import type { Contents } from "../store/offline/contents.ts";
@@ -51,10 +51,10 @@ export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: B
     writeManifest(partial, manifest);
     const folder = join(dir, id);
     renameSync(partial, folder);
-    fsyncDir(dir);
+    await fsyncAsync(dir);
     return { manifest, folder };
   } catch (error) {
-    rmSync(partial, { recursive: true, force: true });
+    await removeLarge(partial);
     throw error;
   }
 }

@@ -89,7 +89,7 @@ export async function writeFileAtomicallyAsync(path: string, data: string | Uint
   } finally {
     await rm(temporary, { force: true });
   }
-  await fsyncDirAsync(dirname(path));
+  await fsyncAsync(dirname(path));
 }
 
 /** Creates a folder that only its owner can use, and missing parents, each with its name synced. */
@@ -97,17 +97,21 @@ export async function createDirDurably(dir: string): Promise<void> {
   const path = resolve(dir);
   const first = await mkdir(path, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
-  for (let at = path; at.length >= first.length; at = dirname(at)) await fsyncDirAsync(dirname(at));
+  for (let at = path; at.length >= first.length; at = dirname(at)) await fsyncAsync(dirname(at));
 }
 
-async function fsyncDirAsync(dir: string): Promise<void> {
-  const handle = await open(dir, "r");
+/** Syncs a file or the names in a directory, without blocking the event loop: gigabytes take seconds. */
+export async function fsyncAsync(path: string): Promise<void> {
+  const handle = await open(path, "r");
   try {
     await handle.sync();
   } finally {
     await handle.close();
   }
 }
+
+/** Removes a file or folder if there is one, without blocking the event loop: a large file takes long. */
+export const removeLarge = (path: string): Promise<void> => rm(path, { recursive: true, force: true });
 
 /** Appends all of a text to an open file. A pipe or a device can only be written: it refuses to be synced. */
 export function appendDurably(descriptor: number, text: string): void {

@@ -42,7 +42,9 @@ for (const backend of runBackends) {
       expect(fixture.logged.filter(({ level }) => level === "error").map(({ event }) => event)).toEqual([
         "restore test failed",
       ]);
-      expect(pruneBackups(settings, { deploymentId: await ownDeploymentId(fixture.services) }).removed).toEqual([]);
+      expect((await pruneBackups(settings, { deploymentId: await ownDeploymentId(fixture.services) })).removed).toEqual(
+        [],
+      );
       expect(readdirSync(settings.data_dir).filter((name) => name.startsWith("restore-test"))).toEqual([]);
     });
 
@@ -182,12 +184,12 @@ describe("failed backups", () => {
     const ids: string[] = [];
     for (let i = 0; i < 5; i++) {
       const { id, folder } = await createBackup(fixture.services);
-      if (i > 0) writeTestResult(folder, { at: "2026-11-15T03:00:00.000Z", pass: false, findings: ["a fault"] });
+      if (i > 0) await writeTestResult(folder, { at: "2026-11-15T03:00:00.000Z", pass: false, findings: ["a fault"] });
       ids.push(id);
       fixture.clock.advance(HOUR_MS);
     }
     const deploymentId = await ownDeploymentId(fixture.services);
-    expect(pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
+    expect(await pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [ids[0]], removed: [ids[1]] });
     expect(viewBackups(settings).map(({ id }) => id)).toEqual([ids[4], ids[3], ids[2], ids[0]]);
   });
 
@@ -197,36 +199,35 @@ describe("failed backups", () => {
     const test = { at: "2026-11-15T03:00:00.000Z", pass: false, findings: ["a fault"] };
     await using fixture = await testServices("sqlite");
     const { manifest, folder } = findBackup(at.dir, (await createBackup(fixture.services)).folder);
-    const add = (days: number, isFailed: boolean, before?: number): string => {
+    const add = async (days: number, isFailed: boolean, before?: number): Promise<string> => {
       const id = newBackupId(now - days * DAY_MS, before);
       cpSync(folder, join(at.dir, id), { recursive: true });
       rmSync(join(at.dir, id, "manifest.json"));
       writeManifest(join(at.dir, id), { ...manifest, id, created_at: formatTimestamp(now - days * DAY_MS) });
-      if (isFailed) writeTestResult(join(at.dir, id), test);
+      if (isFailed) await writeTestResult(join(at.dir, id), test);
       return id;
     };
-    const removed = (): string[] =>
-      pruneBackups(
-        { data_dir: at.dir, backup_dir: at.dir },
-        { deploymentId: manifest.deployment_id ?? null, dryRun: true, now },
-      ).removed;
-    const old = [add(20, true), add(29, true, 43), add(31, true, 42)];
-    for (const days of [1, 2, 3]) add(days, true);
-    expect(removed()).toEqual([]);
-    add(0, false);
-    expect(removed()).toEqual([old[0], old[2]]);
+    const removed = async (): Promise<string[]> => {
+      const options = { deploymentId: manifest.deployment_id ?? null, dryRun: true, now };
+      return (await pruneBackups({ data_dir: at.dir, backup_dir: at.dir }, options)).removed;
+    };
+    const old = [await add(20, true), await add(29, true, 43), await add(31, true, 42)];
+    for (const days of [1, 2, 3]) await add(days, true);
+    expect(await removed()).toEqual([]);
+    await add(0, false);
+    expect(await removed()).toEqual([old[0], old[2]]);
   });
 });
 
 describe("what killed restore tests left behind", () => {
-  it("is removed beside links that lead nowhere, and what is newer is not", () => {
+  it("is removed beside links that lead nowhere, and what is newer is not", async () => {
     using at = tempDir();
     symlinkSync(join(at.dir, "pruned"), join(at.dir, "latest"));
     symlinkSync(join(at.dir, "pruned"), join(at.dir, "restore-test-link"));
     mkdirSync(join(at.dir, "restore-test-a"));
-    removeScratch(at.dir, Date.now() - DAY_MS);
+    await removeScratch(at.dir, Date.now() - DAY_MS);
     expect(readdirSync(at.dir)).toHaveLength(3);
-    removeScratch(at.dir, Infinity);
+    await removeScratch(at.dir, Infinity);
     expect(readdirSync(at.dir)).toEqual(["latest"]);
   });
 });

@@ -71,7 +71,7 @@ describe("retention", () => {
 });
 
 describe("a backup past retention that cannot be removed", () => {
-  it("is named, with the reason", () => {
+  it("is named, with the reason", async () => {
     using temp = tempDir();
     const ids = ["20260101T000000Z-000001", "20260101T000000Z-000002"];
     const contents = { schema_version: 1, master_key_fingerprint: null, rows: {}, audit_heads: [], checkpoints: [] };
@@ -84,6 +84,6 @@ describe("a backup past retention that cannot be removed", () => {
     }
     writeFileSync(join(temp.dir, `.${ids[0]}`), ""); // a rename fails, as on a read-only disk
     const prune = () => pruneBackups({ backup_dir: temp.dir, data_dir: temp.dir }, { deploymentId: null });
-    expect(prune).toThrow(`Backup ${ids[0]} cannot be removed from ${temp.dir}: ENOTDIR.`);
+    await expect(prune()).rejects.toThrow(`Backup ${ids[0]} cannot be removed from ${temp.dir}: ENOTDIR.`);
   });
 });

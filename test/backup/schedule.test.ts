@@ -52,7 +52,7 @@ for (const backend of runBackends) {
       expect(await runDueBackup(services)).toBe(true);
       expect((await backupStatus(services)).status).toBe("ok");
       const deploymentId = await ownDeploymentId(services);
-      expect(pruneBackups(services.settings, { deploymentId, dryRun: true })).toMatchObject({
+      expect(await pruneBackups(services.settings, { deploymentId, dryRun: true })).toMatchObject({
         removed: [],
         dry_run: true,
       });

@@ -51,7 +51,7 @@ for (const backend of runBackends) {
       truncateSync(file, 100);
       expect(viewBackups(settings)[0]).toMatchObject({ id: damaged, state: "damaged" });
       const deploymentId = await ownDeploymentId(fixture.services);
-      expect(pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [good], removed: [] });
+      expect(await pruneBackups(settings, { deploymentId })).toMatchObject({ kept: [good], removed: [] });
       rmSync(file);
       expect(viewBackups(settings)[0]).toMatchObject({
         id: damaged,

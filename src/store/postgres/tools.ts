@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { statSync } from "node:fs";
 import { ExitError } from "../../kernel/exit-error.ts";
-import { fsyncFile } from "../../platform/fsync.ts";
+import { fsyncAsync } from "../../platform/fsync.ts";
 import { readContents, type Contents } from "../offline/contents.ts";
 import type { OnProgress } from "../progress.ts";
 import { withSource, type Source } from "../offline/source.ts";
@@ -130,7 +130,7 @@ async function dump(url: string, to: string, snapshot: string, signal?: AbortSig
   const args = ["--format=custom", "--no-owner", "--no-privileges", "--schema=public", `--snapshot=${snapshot}`];
   const ran = await run("pg_dump", [...args, `--file=${to}`, `--dbname=${dbname}`], env, signal);
   if (ran.code !== 0) throw toolFailed("pg_dump", ran);
-  fsyncFile(to);
+  await fsyncAsync(to);
 }
 
 /** Throws if the dump's table of contents cannot be read. */

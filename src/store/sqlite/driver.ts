@@ -2,7 +2,7 @@
 // Caution: COMMIT with synchronous=NORMAL is visible but not durable. No response may be sent before sync() resolves.
 import { setTimeout as sleep } from "node:timers/promises";
 import { fail } from "../../kernel/errors.ts";
-import { fsyncFile } from "../../platform/fsync.ts";
+import { fsyncAsync } from "../../platform/fsync.ts";
 import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
 import type { Query, Row } from "../engine/tx.ts";
 import type { OnProgress } from "../progress.ts";
@@ -51,11 +51,11 @@ function checkpointAtOpen(db: Connection): void {
 }
 
 /** A copy is still marked as WAL mode, where reading creates files beside it. A backup must be one file. */
-function finishCopy(file: string): void {
+async function finishCopy(file: string): Promise<void> {
   const db = connectSqlite(file, { timeout: 0 });
   db.pragma("journal_mode=DELETE");
   db.close();
-  fsyncFile(file);
+  await fsyncAsync(file);
 }
 
 class SqliteWriter implements Writer {
@@ -220,7 +220,7 @@ export class SqliteDriver implements Driver {
       onProgress.signal?.throwIfAborted();
       copied = (await this.#write.backup(file, { progress })).totalPages;
     }
-    finishCopy(file);
+    await finishCopy(file);
   }
 
   async close(): Promise<void> {
