@@ -11,6 +11,7 @@ import { readMailbox } from "../harness/instances/mailbox.ts";
 import { must, type World } from "../harness/instances/world.ts";
 import { actsAfterEnd, type ChainRow } from "../harness/models/ended-credentials.ts";
 import { BIN, CHECKOUT, startServer, type Running } from "../harness/processes/server.ts";
+import { MALLOC_ENV } from "../harness/release/malloc.ts";
 import { seeded, type Random } from "../harness/random.ts";
 import { bundledProgram } from "../harness/setup/program.ts";
 import { until } from "../harness/waiting.ts";
@@ -203,7 +204,12 @@ export function neighboursCampaign(options: NeighboursOptions): Campaign {
       }
       const args = redis ? [...scratch.args, "--redis-url", redis.url] : scratch.args;
       // Throttles stay on: they are part of what is under test.
-      const env = { KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000", ...METRICS_ENV, ...CONNECTIONS_ENV };
+      const env = {
+        KEYRACK_INGEST_EVENTS_PER_MINUTE: "100000000",
+        ...METRICS_ENV,
+        ...CONNECTIONS_ENV,
+        ...MALLOC_ENV,
+      };
       const holds = new HoldFile(join(scratch.dir, "holds.jsonl"));
       // The files of a checkout take 150 MB more than the program that people run.
       const bin = BIN === CHECKOUT ? await bundledProgram() : BIN;

@@ -1,7 +1,7 @@
 // Preloaded into the server: reports what holds its event loop for more than 50 ms, with the stack of that moment. The
 // time in which its thread is ready to run, but other processes have the cores, does not count.
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { Session } from "node:inspector";
+import type { Session } from "node:inspector";
 import { isMainThread, Worker, workerData } from "node:worker_threads";
 
 const FILE_ENV = "KEYRACK_PROVE_HOLDS";
@@ -37,30 +37,43 @@ export class HoldFile {
 
 type Watched = { turns: Int32Array<SharedArrayBuffer>; file: string };
 
-function watch({ turns, file }: Watched): void {
+async function openSession(): Promise<Session> {
+  const { Session } = await import("node:inspector");
   const session = new Session();
   session.connectToMainThread();
+  return session;
+}
+
+function watch({ turns, file }: Watched): void {
+  let session: Session | undefined; // only when needed: it counts as memory of the server
   const clock = (): { own: number; cpu: number } => {
     const [cpuNs, readyNs] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, "utf8").split(" ");
     return { own: performance.now() - Number(readyNs) / 1e6, cpu: Number(cpuNs) / 1e6 };
   };
   let [turn, since, isReported] = [-1, clock(), false];
-  session.on("Debugger.paused", ({ params }) => {
-    const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
-    const { own, cpu } = clock();
-    const [ms, cpuMs] = [Math.round(own - since.own), Math.round(cpu - since.cpu)];
-    const hold: Hold = { ms, cpuMs, stack: names.slice(0, FRAMES).join(" < ") };
-    appendFileSync(file, `${JSON.stringify(hold)}\n`);
-    session.post("Debugger.resume");
-    session.post("Debugger.disable");
-  });
+  let heldSince = since;
+  const report = async (): Promise<void> => {
+    if (!session) {
+      session = await openSession();
+      session.on("Debugger.paused", ({ params }) => {
+        const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
+        const { own, cpu } = clock();
+        const [ms, cpuMs] = [Math.round(own - heldSince.own), Math.round(cpu - heldSince.cpu)];
+        const hold: Hold = { ms, cpuMs, stack: names.slice(0, FRAMES).join(" < ") };
+        appendFileSync(file, `${JSON.stringify(hold)}\n`);
+        session?.post("Debugger.resume");
+        session?.post("Debugger.disable");
+      });
+    }
+    session.post("Debugger.enable");
+    session.post("Debugger.pause");
+  };
   setInterval(() => {
     const [now, at] = [Atomics.load(turns, 0), clock()];
     if (now !== turn) [turn, since, isReported] = [now, at, false];
     if (isReported || at.own - since.own < HELD_MS) return;
-    isReported = true;
-    session.post("Debugger.enable");
-    session.post("Debugger.pause");
+    [isReported, heldSince] = [true, since];
+    void report();
   }, LOOK_MS);
 }
 

@@ -73,7 +73,13 @@ describe.runIf(await packagesCanBeHad())("the image", { timeout: TIMEOUT_MS }, (
       expect(config.config).toEqual({
         User: "4747:4747",
         ExposedPorts: { "4747/tcp": {} },
-        Env: ["PATH=/usr/bin", "KEYRACK_DATA_DIR=/data", "KEYRACK_HOST=0.0.0.0"],
+        Env: [
+          "PATH=/usr/bin",
+          "KEYRACK_DATA_DIR=/data",
+          "KEYRACK_HOST=0.0.0.0",
+          "MALLOC_ARENA_MAX=2",
+          "MALLOC_MMAP_THRESHOLD_=1048576",
+        ],
         Entrypoint: ["keyrack"],
         Cmd: ["serve"],
         Volumes: { "/data": {} },

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
+import { MALLOC_ENV } from "../../harness/release/malloc.ts";
 import type { Target } from "../sea/targets.ts";
 import { architectures, type Architecture } from "./architectures.ts";
 import { baseLayer, USER } from "./oci-base.ts";
@@ -12,6 +13,7 @@ import { withFolders, writeTar, type Entry } from "./tar.ts";
 
 const licence = new URL("../../LICENSE", import.meta.url);
 
+const ENV = { PATH: "/usr/bin", KEYRACK_DATA_DIR: "/data", KEYRACK_HOST: "0.0.0.0", ...MALLOC_ENV };
 const TYPES = {
   index: "application/vnd.oci.image.index.v1+json",
   manifest: "application/vnd.oci.image.manifest.v1+json",
@@ -79,7 +81,7 @@ async function addImage(
     config: {
       User: `${USER}:${USER}`,
       ExposedPorts: { "4747/tcp": {} },
-      Env: ["PATH=/usr/bin", "KEYRACK_DATA_DIR=/data", "KEYRACK_HOST=0.0.0.0"],
+      Env: Object.entries(ENV).map(([name, value]) => `${name}=${value}`),
       Entrypoint: ["keyrack"],
       Cmd: ["serve"],
       Volumes: { "/data": {} },

@@ -4,7 +4,7 @@
 import { NIL_WORKSPACE } from "../../kernel/audit/chain.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { VERSION } from "../../platform/version.ts";
-import { rowsAfter } from "../../store/queries/audit.ts";
+import { secretKeyRowsAfter } from "../../store/queries/audit.ts";
 import { getFact, setFact } from "../core/facts.ts";
 import { inheritKeyCreator, setKeyCreator } from "../../store/queries/secret-keys.ts";
 import type { AuditLogRow } from "../../store/schema/tables.ts";
@@ -14,7 +14,9 @@ import { record } from "../core/record.ts";
 /** Rows per read: blocks the event loop for a few milliseconds. */
 const CHUNK_ROWS = 1_000;
 
-type Row = Pick<AuditLogRow, "workspace_id" | "action" | "actor_type" | "actor_id" | "target_id" | "payload">;
+type Row = Pick<AuditLogRow, "workspace_id" | "action" | "actor_type" | "actor_id" | "target_id"> & {
+  payload: string | null;
+};
 
 export async function fillKeyCreators(services: Services): Promise<void> {
   const { store, shutdown } = services;
@@ -23,7 +25,7 @@ export async function fillKeyCreators(services: Services): Promise<void> {
   let last = { workspace_id: NIL_WORKSPACE, seq: 0 };
   for (let size = CHUNK_ROWS; size === CHUNK_ROWS; ) {
     if (shutdown.signal.aborted) return;
-    const rows = await rowsAfter.all(store.read, { ...last, limit: CHUNK_ROWS });
+    const rows = await secretKeyRowsAfter.all(store.read, { ...last, limit: CHUNK_ROWS });
     last = rows.at(-1) ?? last;
     size = rows.length;
     await fillFrom(services, rows);
@@ -34,12 +36,12 @@ export async function fillKeyCreators(services: Services): Promise<void> {
 }
 
 async function fillFrom(services: Services, rows: readonly Row[]): Promise<void> {
-  const minted = rows.filter(({ action }) => action === "secret_key.created" || action === "secret_key.rotated");
+  const minted = rows.filter(({ payload }) => payload !== null);
   if (minted.length === 0) return;
   await record(services, async (tx) => {
     for (const { workspace_id, action, actor_type, actor_id, target_id, payload } of minted) {
       const before = target_id ?? "";
-      const { successor_id } = JSON.parse(payload) as { successor_id?: string };
+      const { successor_id } = JSON.parse(payload ?? "{}") as { successor_id?: string };
       const id = action === "secret_key.rotated" ? (successor_id ?? "") : before;
       if (actor_type === "user" && actor_id) await setKeyCreator.run(tx, { workspace_id, id, user_id: actor_id });
       if (actor_type === "secret_key" && actor_id)

@@ -37,8 +37,8 @@ const IDLE_MS = 100;
 const UNCOMPRESSED_BYTES_MAX = 4 * MIB;
 /** Maximum of pages that await compression, including evicted ones. */
 const UNCOMPRESSED_MAX = 32;
-/** Memory of an entry beside its bytes and key, measured. */
-const ENTRY_OVERHEAD = 2 * 1024;
+/** Memory of an entry and of its response's head beside its bytes and key, measured. */
+const ENTRY_OVERHEAD = 3 * 1024;
 
 /** Output chunk of the compressors: each chunk costs a turn of the event loop. */
 const OUTPUT_CHUNK = 64 * 1024;

@@ -158,11 +158,16 @@ export const headOf = rowBy("audit_heads", ["workspace_id"]);
 
 type Position = { workspace_id: string; seq: number; limit: number };
 
-/** Rows of all chains in their order, for jobs that read the whole log in pieces. */
-export const rowsAfter = statement<Position>()((db, p) =>
+/** Rows of all chains in their order, with the payload of those that made a secret key: others may be wide. */
+export const secretKeyRowsAfter = statement<Position>()((db, p) =>
   db
     .selectFrom("audit_log")
-    .select(["workspace_id", "seq", "action", "actor_type", "actor_id", "target_id", "payload"])
+    .select(["workspace_id", "seq", "action", "actor_type", "actor_id", "target_id"])
+    .select(
+      sql<string | null>`case when action in ('secret_key.created', 'secret_key.rotated') then payload end`.as(
+        "payload",
+      ),
+    )
     .where(sql<boolean>`(workspace_id, seq) > (${p.workspace_id}, ${p.seq})`)
     .orderBy("workspace_id")
     .orderBy("seq")
