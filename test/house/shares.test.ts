@@ -127,7 +127,7 @@ const SEVERAL: Record<string, string> = {
   "src/domain/nodes/registry.ts": "#inBatch #left #listeners",
   "src/domain/nodes/report-queue.ts": "#order #pending #unsettled",
   "src/domain/policy/feed.ts": "#heads #waiting",
-  "src/domain/policy/page-cache.ts": "#building #entries #uncompressed #unpacking",
+  "src/domain/policy/page-cache.ts": "#building #entries #keysOf #uncompressed #unpacking",
   "src/domain/quotas/bank.ts": "#fair #holdings #refused UNWRITTEN",
   "src/domain/quotas/definitions.ts": "#changes #entries",
   "src/domain/quotas/holding.ts": "#blocks #returns",

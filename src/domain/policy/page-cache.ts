@@ -78,6 +78,8 @@ export type Wanted = { readonly key: string; readonly uncutKey: string; readonly
 
 export class PageCache {
   readonly #entries = new Map<string, Entry>();
+  /** The keys of an owner's pages, the one that was requested longest ago first. */
+  readonly #keysOf = new Map<string, Set<string>>();
   /** Cache hits and misses, for /metrics. */
   readonly reads = { hits: 0, misses: 0 };
   readonly #building = new Map<string, Promise<Page>>();
@@ -107,8 +109,7 @@ export class PageCache {
   async get(wanted: Wanted, now: number, build: Build): Promise<Page> {
     const [key, entry] = this.#find(wanted, now) ?? [];
     if (key !== undefined && entry) {
-      this.#entries.delete(key);
-      this.#entries.set(key, entry);
+      this.#markRequested(key, entry.owner);
       this.reads.hits++;
       return entry.page;
     }
@@ -185,6 +186,7 @@ export class PageCache {
     const entry: Entry = { page, owner, bytes: 0 };
     this.#entries.set(key, entry);
     this.#counted.set(page, entry);
+    this.#markRequested(key, owner);
     this.#grow(page, page.bytes + key.length + ENTRY_OVERHEAD);
     if (build && page.bytes >= LARGE) this.#compressLater(key, page, owner, build);
     return page;
@@ -255,18 +257,25 @@ export class PageCache {
   }
 
   #evictOldest({ id }: Owner): boolean {
-    for (const [key, { owner }] of this.#entries)
-      if (owner.id === id) {
-        this.#evict(key);
-        return true;
-      }
-    return false;
+    const [oldest] = this.#keysOf.get(id) ?? [];
+    if (oldest === undefined) return false;
+    this.#evict(oldest);
+    return true;
+  }
+
+  #markRequested(key: string, { id }: Owner): void {
+    const keys = this.#keysOf.get(id) ?? new Set();
+    keys.delete(key);
+    this.#keysOf.set(id, keys.add(key));
   }
 
   #evict(key: string): void {
     const entry = this.#entries.get(key);
     if (!entry) return;
     this.#entries.delete(key);
+    const keys = this.#keysOf.get(entry.owner.id);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keysOf.delete(entry.owner.id);
     this.#counted.delete(entry.page);
     this.#ledger.release(entry.owner, entry.bytes);
   }
