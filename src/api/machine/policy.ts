@@ -10,7 +10,8 @@ import {
   type FeedCaller,
   type FeedResponse,
 } from "../../domain/policy/policy.ts";
-import type { Encoding, Page } from "../../domain/policy/page-cache.ts";
+import type { Encoding } from "../../domain/policy/page-bytes.ts";
+import type { Page } from "../../domain/policy/page-cache.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { matchesEtag, onDisconnect, type HttpRequest } from "../../http/request.ts";
 import { HttpResponse, JSON_TYPE, notModified } from "../../http/response.ts";

@@ -2,14 +2,11 @@
 // Concurrent requests for one page share one build. Large pages are kept compressed only, and only if no caller
 // chose their length: each length would be another copy.
 // bench: feed/snapshot, feed/delta
-import { promisify } from "node:util";
 import type { LargeResponses } from "../../fairness/large-responses.ts";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { SERVICE_OWNER, type Owner } from "../../fairness/owners.ts";
-import { constants, createGzip, createZstdCompress, zstdDecompress, type Gzip, type ZstdCompress } from "node:zlib";
 import { MIB } from "../../kernel/sizes.ts";
-
-export type Encoding = "zstd" | "gzip";
+import { compress, decompress, ownBytes, type Encoding } from "./page-bytes.ts";
 
 export type Page = {
   /** Names the content: equal tags mean equal policy. */
@@ -37,36 +34,11 @@ const IDLE_MS = 100;
 const UNCOMPRESSED_BYTES_MAX = 4 * MIB;
 /** Maximum of pages that await compression, including evicted ones. */
 const UNCOMPRESSED_MAX = 32;
-/** Memory of an entry and of its response's head beside its bytes and key, measured. */
-const ENTRY_OVERHEAD = 3 * 1024;
-
-/** Output chunk of the compressors: each chunk costs a turn of the event loop. */
-const OUTPUT_CHUNK = 64 * 1024;
-
-const compressors: Record<Encoding, (bytes: number) => Gzip | ZstdCompress> = {
-  zstd: (bytes) =>
-    createZstdCompress({
-      chunkSize: OUTPUT_CHUNK,
-      pledgedSrcSize: bytes,
-      params: { [constants.ZSTD_c_compressionLevel]: 1 },
-    }),
-  gzip: () => createGzip({ chunkSize: OUTPUT_CHUNK, level: 1 }),
-};
-
-/** Chunk by chunk: concatenated first, a page would be in memory twice. */
-async function compress(chunks: readonly Uint8Array[], bytes: number, encoding: Encoding): Promise<Uint8Array> {
-  const compressor = compressors[encoding](bytes);
-  for (const chunk of chunks) compressor.write(chunk);
-  compressor.end();
-  const compressed: Uint8Array[] = [];
-  for await (const chunk of compressor) compressed.push(chunk as Uint8Array);
-  return detach(Buffer.concat(compressed));
-}
-
-/** Copies a view of a shared pool buffer, which would otherwise keep the whole pool alive. */
-function detach(bytes: Uint8Array): Uint8Array {
-  return bytes.buffer.byteLength === bytes.length ? bytes : new Uint8Array(bytes);
-}
+/**
+ * Of an entry beside its bytes and key. Its objects and the head of its response take less, but each garbage collection
+ * marks them, so there are no more than eight thousand.
+ */
+const ENTRY_OVERHEAD = 8 * 1024;
 
 type Entry = { readonly page: Page; readonly owner: Owner; bytes: number };
 type Build = () => Promise<Page>;
@@ -171,7 +143,7 @@ export class PageCache {
     if (known) return known;
     const owner = this.#counted.get(page)?.owner ?? SERVICE_OWNER; // evicted while it is sent
     const unpacking = this.#largeResponses
-      .whileBuilding(owner, () => unpack(page))
+      .whileBuilding(owner, async () => [await decompress((await page.encoded.zstd) ?? EMPTY, page.bytes)])
       .finally(() => this.#unpacking.delete(page));
     this.#unpacking.set(page, unpacking);
     const chunks = await unpacking;
@@ -180,7 +152,7 @@ export class PageCache {
   }
 
   #insert(key: string, page: Page, owner: Owner, build: Build | null): Page {
-    page.chunks = page.chunks?.map(detach) ?? null;
+    page.chunks = page.chunks && ownBytes(page.chunks, page.bytes);
     if (page.countIfUncut === null && page.bytes >= LARGE) return page;
     this.#evict(key);
     const entry: Entry = { page, owner, bytes: 0 };
@@ -279,10 +251,6 @@ export class PageCache {
     this.#counted.delete(entry.page);
     this.#ledger.release(entry.owner, entry.bytes);
   }
-}
-
-async function unpack(page: Page): Promise<readonly Uint8Array[]> {
-  return [await promisify(zstdDecompress)((await page.encoded.zstd) ?? EMPTY, { chunkSize: page.bytes })];
 }
 
 const EMPTY = new Uint8Array();
