@@ -114,7 +114,7 @@ function judgeHolds(tally: Tally, seed: number, delays: number, holds: Hold[]): 
   tally.count("event loop delayed over 50 ms", delays);
   tally.count("event loop held over 50 ms", holds.length);
   for (const { ms, cpuMs, stack } of holds)
-    tally.failed(seed, `the event loop was held for ${ms} ms, ${cpuMs} of them with a core, by ${stack}`);
+    tally.failed(seed, `the event loop was held for ${ms} ms or more, ${cpuMs} of them with a core, by ${stack}`);
 }
 
 function judge(tally: Tally, seed: number, quiet: Answers, beside: Answers, measured: boolean): void {

@@ -9,7 +9,10 @@ const HELD_MS = 50;
 const LOOK_MS = 5;
 const FRAMES = 12;
 
-/** What held the event loop, innermost function first; `cpuMs`: without waiting, as for the disk. */
+/**
+ * What held the event loop, innermost function first, and for how long until it was noticed: asking for the stack takes
+ * longer. `cpuMs`: without waiting, as for the disk.
+ */
 export type Hold = { ms: number; cpuMs: number; stack: string };
 
 /** Where a server reports its holds. */
@@ -51,15 +54,13 @@ function watch({ turns, file }: Watched): void {
     return { own: performance.now() - Number(readyNs) / 1e6, cpu: Number(cpuNs) / 1e6 };
   };
   let [turn, since, isReported] = [-1, clock(), false];
-  let heldSince = since;
+  let held = { ms: 0, cpuMs: 0 };
   const report = async (): Promise<void> => {
     if (!session) {
       session = await openSession();
       session.on("Debugger.paused", ({ params }) => {
         const names = params.callFrames.map(({ functionName }) => functionName || "(anonymous)");
-        const { own, cpu } = clock();
-        const [ms, cpuMs] = [Math.round(own - heldSince.own), Math.round(cpu - heldSince.cpu)];
-        const hold: Hold = { ms, cpuMs, stack: names.slice(0, FRAMES).join(" < ") };
+        const hold: Hold = { ...held, stack: names.slice(0, FRAMES).join(" < ") };
         appendFileSync(file, `${JSON.stringify(hold)}\n`);
         session?.post("Debugger.resume");
         session?.post("Debugger.disable");
@@ -72,7 +73,8 @@ function watch({ turns, file }: Watched): void {
     const [now, at] = [Atomics.load(turns, 0), clock()];
     if (now !== turn) [turn, since, isReported] = [now, at, false];
     if (isReported || at.own - since.own < HELD_MS) return;
-    [isReported, heldSince] = [true, since];
+    isReported = true;
+    held = { ms: Math.round(at.own - since.own), cpuMs: Math.round(at.cpu - since.cpu) };
     void report();
   }, LOOK_MS);
 }
