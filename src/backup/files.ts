@@ -12,13 +12,7 @@ import { ExitError } from "../kernel/exit-error.ts";
 import { MIB } from "../kernel/sizes.ts";
 import { formatTimestamp } from "../kernel/timestamps.ts";
 import { codeOf } from "../platform/errors.ts";
-import {
-  createDirDurably,
-  createFileDurably,
-  fsyncAsync,
-  removeLarge,
-  writeFileAtomicallyAsync,
-} from "../platform/fsync.ts";
+import { createDirDurably, fsyncAsync, removeLarge, writeFileAtomicallyAsync } from "../platform/fsync.ts";
 import type { Contents } from "../store/offline/contents.ts";
 import type { OnProgress } from "../store/progress.ts";
 import type { Dialect } from "../store/engine/tx.ts";
@@ -93,8 +87,8 @@ function readTestResult(folder: string): TestResult | null {
   }
 }
 
-export function writeManifest(folder: string, manifest: Manifest): void {
-  createFileDurably(join(folder, MANIFEST), serializeManifest(manifest));
+export function writeManifest(folder: string, manifest: Manifest): Promise<void> {
+  return writeFileAtomicallyAsync(join(folder, MANIFEST), serializeManifest(manifest));
 }
 
 export function writeTestResult(folder: string, result: TestResult): Promise<void> {

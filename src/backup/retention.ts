@@ -90,6 +90,7 @@ async function removeBackup(dir: string, id: string): Promise<void> {
     renameSync(join(dir, id), join(dir, `.${id}`));
     await removeLarge(join(dir, `.${id}`));
   } catch (error) {
+    if (codeOf(error) === "ENOENT") return; // removed by the schedule and by a command at the same time
     throw new BackupRefused(`Backup ${id} cannot be removed from ${dir}: ${codeOf(error)}.`);
   }
 }

@@ -48,7 +48,7 @@ export async function writeBackup({ dir, id, now, dialect, copy, onProgress }: B
       sha256: await sha256File(path, onProgress),
       ...contents,
     };
-    writeManifest(partial, manifest);
+    await writeManifest(partial, manifest);
     const folder = join(dir, id);
     renameSync(partial, folder);
     await fsyncAsync(dir);

@@ -65,7 +65,7 @@ describe.each(runBackends)("two deployments with one backup folder on %s", (back
     const { deployment_id, ...unnamed } = manifest;
     expect(deployment_id).toBe(await ownDeploymentId(ours.services));
     rmSync(join(folder, "manifest.json"));
-    writeManifest(folder, unnamed); // as version 0.1 writes it
+    await writeManifest(folder, unnamed); // as version 0.1 writes it
     ours.clock.advance(HOUR_MS);
     theirs.clock.advance(2 * HOUR_MS);
     await createBackup(ours.services);

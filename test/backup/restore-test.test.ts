@@ -203,7 +203,7 @@ describe("failed backups", () => {
       const id = newBackupId(now - days * DAY_MS, before);
       cpSync(folder, join(at.dir, id), { recursive: true });
       rmSync(join(at.dir, id, "manifest.json"));
-      writeManifest(join(at.dir, id), { ...manifest, id, created_at: formatTimestamp(now - days * DAY_MS) });
+      await writeManifest(join(at.dir, id), { ...manifest, id, created_at: formatTimestamp(now - days * DAY_MS) });
       if (isFailed) await writeTestResult(join(at.dir, id), test);
       return id;
     };
@@ -239,7 +239,7 @@ describe("a restore test without a scratch database", () => {
     const { id, folder } = await createBackup(fixture.services);
     const { manifest } = findBackup(backupDir(settings), id);
     rmSync(join(folder, "manifest.json"));
-    writeManifest(folder, { ...manifest, dialect: "postgres" });
+    await writeManifest(folder, { ...manifest, dialect: "postgres" });
     await expect(testBackup(fixture.services, id)).rejects.toThrow("cannot be tested here");
     expect(viewBackups(settings)[0]).toMatchObject({ state: "unproven", tested_at: null });
     expect((await readBackupLog(fixture.services)).lastRestoreTestAt).toBe(null);

@@ -142,7 +142,7 @@ for (const backend of runBackends) {
       const newer = join(d.dir, "20300101T000000Z-abcdef");
       mkdirSync(newer);
       const { manifest } = findBackup(backupDir(d.settings()), id);
-      writeManifest(newer, { ...manifest, id: basename(newer), schema_version: 9_001 });
+      await writeManifest(newer, { ...manifest, id: basename(newer), schema_version: 9_001 });
       await expect(restore(d, { backup: newer })).rejects.toMatchObject({ exitCode: 2 });
       const { replaced } = await restore(d, { backup: folder });
       const old =

@@ -1,5 +1,5 @@
 // Retention: 7 days, 4 weeks and 12 months, counted in periods that have a backup.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { tempDir } from "../../harness/processes/cli.ts";
@@ -71,19 +71,23 @@ describe("retention", () => {
 });
 
 describe("a backup past retention that cannot be removed", () => {
-  it("is named, with the reason", async () => {
+  it("is named, with the reason, unless another process is removing it", async () => {
     using temp = tempDir();
-    const ids = ["20260101T000000Z-000001", "20260101T000000Z-000002"];
+    const ids = ["20260101T000000Z-000001", "20260101T000000Z-000002", "20260101T000000Z-000003"];
     const contents = { schema_version: 1, master_key_fingerprint: null, rows: {}, audit_heads: [], checkpoints: [] };
     const file = { dialect: "sqlite", tool: null, file: "keyrack.db", bytes: 0, sha256: "" } as const;
     for (const id of ids) {
       const made = { id, created_at: "2026-01-01T00:00:00.000Z", keyrack: "0.1.0" };
       mkdirSync(join(temp.dir, id));
       writeFileSync(join(temp.dir, id, "keyrack.db"), "");
-      writeManifest(join(temp.dir, id), { object: "backup", format: 1, ...made, ...file, ...contents });
+      await writeManifest(join(temp.dir, id), { object: "backup", format: 1, ...made, ...file, ...contents });
     }
-    writeFileSync(join(temp.dir, `.${ids[0]}`), ""); // a rename fails, as on a read-only disk
+    writeFileSync(join(temp.dir, `.${ids[1]}`), ""); // a rename fails, as on a read-only disk
     const prune = () => pruneBackups({ backup_dir: temp.dir, data_dir: temp.dir }, { deploymentId: null });
-    await expect(prune()).rejects.toThrow(`Backup ${ids[0]} cannot be removed from ${temp.dir}: ENOTDIR.`);
+    await expect(prune()).rejects.toThrow(`Backup ${ids[1]} cannot be removed from ${temp.dir}: ENOTDIR.`);
+    rmSync(join(temp.dir, `.${ids[1]}`));
+    const both = await Promise.all([prune(), prune()]); // by the schedule and by a command
+    expect(both.map(({ removed }) => removed)).toEqual([[ids[1], ids[0]], [ids[0]]]);
+    expect(readdirSync(temp.dir)).toEqual([ids[2]]);
   });
 });

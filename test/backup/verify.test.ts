@@ -69,7 +69,7 @@ describe("a manifest", () => {
     const dir = backupDir(fixture.services.settings);
     const { manifest } = findBackup(dir, id);
     rmSync(join(folder, "manifest.json"));
-    writeManifest(folder, { ...manifest, file: "../../master.key" });
+    await writeManifest(folder, { ...manifest, file: "../../master.key" });
     expect(() => findBackup(dir, id)).toThrow("names a file outside of it");
   });
 });

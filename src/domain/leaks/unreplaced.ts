@@ -4,7 +4,12 @@ import { LAST_ID } from "../../kernel/ids.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { WalkPosition } from "../../store/queries/page.ts";
-import { countLeakedKeys, unreplacedSecretKeys, type LeakedKeys } from "../../store/queries/unreplaced-leaks.ts";
+import {
+  countLeakedKeys,
+  unreplacedSecretKeys,
+  type LeakedKeys,
+  type LeakScope,
+} from "../../store/queries/unreplaced-leaks.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Overview } from "../workspaces/overview-cache.ts";
@@ -19,7 +24,7 @@ const EXAMINED_MAX = 10_000;
 export async function countUnreplaced(ctx: Ctx<Vendor>, env: Env): Promise<Overview["leaks"]> {
   const { services, actor } = ctx;
   const scope = { workspace_id: actor.workspace_id, env, now: services.clock.now() };
-  const keys = await countKeys(ctx, scope);
+  const keys = await countLeaked(ctx, scope);
   const secretKeys = projectsOf(actor)
     ? undefined
     : await unreplacedSecretKeys.first(services.store.read, { ...scope, max: UNREPLACED_MAX });
@@ -30,7 +35,7 @@ export async function countUnreplaced(ctx: Ctx<Vendor>, env: Env): Promise<Overv
   };
 }
 
-async function countKeys({ services, actor }: Ctx<Vendor>, scope: { workspace_id: string; env: Env; now: number }) {
+async function countLeaked({ services, actor }: Ctx<Vendor>, scope: LeakScope) {
   const projects = projectsOf(actor);
   let [unreplaced, stops_at] = [0, Infinity];
   // Quarantined earlier, a key has ended.

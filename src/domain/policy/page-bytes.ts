@@ -34,14 +34,7 @@ export const decompress = (compressed: Uint8Array, bytes: number): Promise<Uint8
 
 /** The chunks of a page of this length, in buffers of their own. */
 export function ownBytes(chunks: readonly Uint8Array[], bytes: number): readonly Uint8Array[] {
-  if (bytes >= JOINED_MAX) return chunks.map(detach);
-  const whole = new Uint8Array(bytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return [whole];
+  return bytes < JOINED_MAX ? [detach(Buffer.concat(chunks, bytes))] : chunks.map(detach);
 }
 
 /** Copies a view of a shared pool buffer, which would otherwise keep the whole pool alive. */

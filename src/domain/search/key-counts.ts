@@ -16,8 +16,10 @@ import { inThreadSlot, threadReader } from "../core/read-slots.ts";
 import type { Overview } from "../workspaces/overview-cache.ts";
 import { EXPIRING_DAYS, IDLE_DAYS } from "./keys.ts";
 
-/** Keys of each state that are examined here; another thread counts the others, as many at once. */
-const EXAMINED = 11_000;
+/** Keys of each state that are examined here; another thread counts the others. */
+const EXAMINED_HERE = 11_000;
+/** What one statement examines on that thread. */
+const EXAMINED_THERE = 25_000;
 /** The same where more is read of each than the index of its state: on SQLite that holds the event loop for longer. */
 const LOOKED_UP_HERE = 2_500;
 
@@ -47,11 +49,11 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promis
 
 async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number): Promise<number> {
   const { store } = ctx.services;
-  const here = scope.hasSuspended || scope.isDeleting || scope.projects ? LOOKED_UP_HERE : EXAMINED;
+  const here = scope.hasSuspended || scope.isDeleting || scope.projects ? LOOKED_UP_HERE : EXAMINED_HERE;
   let { n, end } = await countPiece(store.read, { ...scope, after: null, examined: here, max });
   await yieldToEventLoop();
   while (end) {
-    const piece = { ...scope, after: end, examined: EXAMINED, max: max - n };
+    const piece = { ...scope, after: end, examined: EXAMINED_THERE, max: max - n };
     const next: CountedPiece = await inThreadSlot(ctx, () => countPiece(threadReader(store), piece));
     n += next.n;
     end = next.end;

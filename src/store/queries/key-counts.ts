@@ -1,5 +1,5 @@
 // Counts of keys by state. The columns that a count of expiring or quarantined keys compares are all in the index of
-// their order, so that no key is read (bench: insight/overview).
+// their order, so that no key is read, unless only some projects count (bench: insight/overview).
 import { sql, type Expression, type ExpressionBuilder, type SqlBool } from "kysely";
 import type { Env } from "../../kernel/credentials.ts";
 import { countRows, selectRow, statement, type Builder } from "../engine/statement.ts";

@@ -7,9 +7,9 @@ import { isIn, notLookedUp } from "./id-lists.ts";
 import { hasNoSuccessor, notDeleted } from "./keys.ts";
 import type { WalkPosition } from "./page.ts";
 
-type LeakScope = { workspace_id: string; env: Env; now: number; max: number };
+export type LeakScope = { workspace_id: string; env: Env; now: number };
 
-export type LeakedKeys = Omit<LeakScope, "max"> & {
+export type LeakedKeys = LeakScope & {
   /** The only projects to count; null: all. */
   projects: readonly string[] | null;
   /** The last key that was examined before, in the order of the reports. */
@@ -67,7 +67,7 @@ function endOf(on: Reader, p: LeakedKeys): Promise<WalkPosition | undefined> {
   );
 }
 
-export const unreplacedSecretKeys = statement<LeakScope>()((db, p) =>
+export const unreplacedSecretKeys = statement<LeakScope & { max: number }>()((db, p) =>
   db
     .selectFrom(
       db

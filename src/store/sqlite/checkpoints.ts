@@ -20,7 +20,7 @@ const RETRY_MS = 25;
 const WAIT_BYTES = 16 * MIB;
 const WAIT_MS = 25;
 const READER_MS = 1_000;
-const HOPELESS_MS = 5_000;
+const GIVE_UP_MS = 5_000;
 const WAIT_AGAIN_MS = 500;
 /** A -wal is made smaller only when there was no commit for this long: under load that would delay writes. */
 const TRUNCATE_IDLE_MS = 5_000;
@@ -67,15 +67,15 @@ export class Checkpoints {
     const grown = bytes - this.#walAtCheckpoint;
     const truncate = idle && bytes > CHECKPOINT_BYTES && now - this.#committedAt >= TRUNCATE_IDLE_MS;
     const isLarge = this.#frames * FRAME_BYTES >= WAIT_BYTES;
-    const helps = isLarge && now - this.#movedAt < READER_MS && now - (this.#busySince ?? now) < HOPELESS_MS;
-    const retry = this.#busyAt !== undefined && (helps || now - this.#busyAt >= RETRY_MS);
+    const mayHelp = isLarge && now - this.#movedAt < READER_MS && now - (this.#busySince ?? now) < GIVE_UP_MS;
+    const retry = this.#busyAt !== undefined && (mayHelp || now - this.#busyAt >= RETRY_MS);
     if (!truncate && !retry && grown < CHECKPOINT_BYTES && this.#commits < (idle ? 1 : CHECKPOINT_COMMITS)) return;
     if (!idle && !retry && !this.#hasCopied && grown < WAIT_BYTES && this.#commits < COPYING_COMMITS) {
       this.#copying ??= this.#copy();
       return;
     }
     await this.#copying;
-    const waits = helps || (isLarge && now - this.#waitedAt >= WAIT_AGAIN_MS);
+    const waits = mayHelp || (isLarge && now - this.#waitedAt >= WAIT_AGAIN_MS);
     if (waits) this.#waitedAt = now;
     const { busy, log, checkpointed } = await this.#reader.withoutSnapshot(() =>
       truncate ? this.#walSync.truncate() : this.#walSync.checkpoint(waits ? WAIT_MS : 0),

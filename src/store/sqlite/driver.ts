@@ -52,6 +52,7 @@ function checkpointAtOpen(db: Connection): void {
 
 /** A copy is still marked as WAL mode, where reading creates files beside it. A backup must be one file. */
 async function finishCopy(file: string): Promise<void> {
+  await fsyncAsync(file); // else the change of mode would sync all of it, and block the event loop
   const db = connectSqlite(file, { timeout: 0 });
   db.pragma("journal_mode=DELETE");
   db.close();
