@@ -62,15 +62,20 @@ function resultWithQuotas(verdict: WithQuotas<Verdict>): WithQuotas<LimitsResult
   return { ...resultOf(verdict), limited_quota: verdict.limited_quota, quotas: verdict.quotas };
 }
 
-export async function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...input }: LeaseInput) {
+/** Without a promise where `checkLimits` has none. */
+export function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...input }: LeaseInput) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);
   requireProjectAccess(actor, input.project_id);
   const { workspace_id, account_id } = actor;
   const request = { workspace_id, account_id, ...input };
-  const lease: Lease & Partial<WithQuotas<Lease>> = await (quotas
+  const lease = quotas
     ? leaseWithQuotas(ctx, request, owedOf({ owed, owed_id }))
-    : services.counters.counter.lease(request));
+    : services.counters.counter.lease(request);
+  return lease instanceof Promise ? lease.then(resultOfLease) : resultOfLease(lease);
+}
+
+function resultOfLease(lease: Lease & Partial<WithQuotas<Lease>>) {
   return { object: "ratelimit_lease" as const, ...lease };
 }
 

@@ -7,8 +7,9 @@ import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit
 import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
 import type { Machine } from "../core/context.ts";
 import { reachesProject } from "../core/env-access.ts";
+import type { Spent } from "./blocks.ts";
 import type { Definition } from "./definitions.ts";
-import type { AppliedQuota, Spent } from "./holding.ts";
+import type { AppliedQuota } from "./holding.ts";
 import { denial, statesOf, waitOf, type Refusal, type WithQuotas } from "./results.ts";
 import type { Owed } from "./takes.ts";
 
@@ -32,34 +33,72 @@ const NO_RULES: Verdict = {
 const NO_LEASE: Lease = { granted: 0, lease_id: null, expires_in_ms: 0, store: "memory", policies: [] };
 
 type Checked = WithQuotas<Verdict>;
+type Leased = WithQuotas<Lease>;
 
-/** Without a promise when units and counters are in memory, as in `checkLimits`. bench: insight/check-quota */
+type Charge<T> = {
+  readonly request: CheckRequest | LeaseRequest;
+  readonly owed: Owed;
+  /** What is spent of each quota: at least `units`, and up to `most`. 0: nothing, but 1 must be left. */
+  readonly units: number;
+  readonly most: number;
+  accept(applied: AppliedQuota[], spent: Spent[]): T | Promise<T>;
+  refuse(applied: AppliedQuota[], refusedBy: readonly Refusal[]): Promise<T>;
+};
+
 export function checkWithQuotas(ctx: Machine, request: CheckRequest, owed: Owed): Checked | Promise<Checked> {
   const { cost } = request;
+  return chargeQuotas<Checked>(ctx, {
+    request,
+    owed,
+    units: cost,
+    most: cost,
+    accept: (applied, spent) => checkSpent(ctx, applied, spent, request),
+    refuse: async (applied, refusedBy) =>
+      denial(ctx, applied, refusedBy, await checkRules(ctx, { ...request, cost: 0 })),
+  });
+}
+
+export function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: Owed): Leased | Promise<Leased> {
+  return chargeQuotas<Leased>(ctx, {
+    request,
+    owed,
+    units: 1,
+    most: request.want,
+    accept: (applied, spent) => leaseSpent(ctx, applied, spent, request),
+    async refuse(applied, refusedBy) {
+      const { policies } = await checkRules(ctx, { ...request, cost: 0 });
+      const { limited_quota, quotas } = denial(ctx, applied, refusedBy, NO_RULES);
+      return { ...NO_LEASE, policies, limited_quota, quotas };
+    },
+  });
+}
+
+/**
+ * Without a promise when units and counters are in memory, as in `checkLimits`. bench: insight/check-quota,
+ * insight/lease-quota
+ */
+function chargeQuotas<T>(ctx: Machine, charge: Charge<T>): T | Promise<T> {
+  const { request, owed, units, most } = charge;
   const applied = appliedOf(ctx, request);
-  const waits = applied instanceof Promise || owed.units > 0 || cost === 0 || applied.some(isTransient);
-  const spent = waits ? undefined : trySpend(applied, cost, cost, ctx.services.clock.now());
-  if (waits || spent === undefined || "refusedBy" in spent) return checkWaiting(ctx, applied, request, owed);
-  const done = checkSpent(ctx, applied, spent, request);
+  const waits = applied instanceof Promise || owed.units > 0 || units === 0 || applied.some(isTransient);
+  const spent = waits ? undefined : trySpend(applied, units, most, ctx.services.clock.now());
+  if (waits || spent === undefined || "refusedBy" in spent) return chargeWaiting(ctx, applied, charge);
+  const done = charge.accept(applied, spent);
   return done instanceof Promise ? done.finally(() => releaseTransient(ctx, applied)) : done;
 }
 
 const isTransient = ({ holding }: AppliedQuota): boolean => holding.isTransient;
 
-async function checkWaiting(
+async function chargeWaiting<T>(
   ctx: Machine,
   reading: AppliedQuota[] | Promise<AppliedQuota[]>,
-  request: CheckRequest,
-  owed: Owed,
-): Promise<Checked> {
-  const { cost } = request;
+  { owed, units, most, ...charge }: Charge<T>,
+): Promise<T> {
   const applied = await reading;
   try {
     if (owed.units > 0) await chargeOwed(ctx, applied, owed);
-    const spent = await (cost === 0 ? peek(ctx, applied) : spendAll(ctx, applied, cost));
-    if (!("refusedBy" in spent)) return await checkSpent(ctx, applied, spent, request);
-    const rules = await checkRules(ctx, { ...request, cost: 0 });
-    return denial(ctx, applied, spent.refusedBy, rules);
+    const spent = await (units === 0 ? peek(ctx, applied) : spendAll(ctx, applied, units, most));
+    return await ("refusedBy" in spent ? charge.refuse(applied, spent.refusedBy) : charge.accept(applied, spent));
   } finally {
     releaseTransient(ctx, applied);
   }
@@ -93,49 +132,39 @@ function checkRules({ services }: Machine, request: CheckRequest): Verdict | Pro
   return request.limits.length === 0 ? NO_RULES : services.counters.counter.check(request);
 }
 
-export async function leaseWithQuotas(ctx: Machine, request: LeaseRequest, owed: Owed): Promise<WithQuotas<Lease>> {
-  const applied = await appliedOf(ctx, request);
-  try {
-    return await leaseApplied(ctx, applied, request, owed);
-  } finally {
-    releaseTransient(ctx, applied);
-  }
-}
-
-async function leaseApplied(
+/** Grants what the rate limits grant too, and gives the other units back. */
+function leaseSpent(
   ctx: Machine,
   applied: AppliedQuota[],
+  spent: Spent[],
   request: LeaseRequest,
-  owed: Owed,
-): Promise<WithQuotas<Lease>> {
-  if (owed.units > 0) await chargeOwed(ctx, applied, owed);
-  const spent = await spendAll(ctx, applied, 1, request.want);
-  if ("refusedBy" in spent) {
-    const { policies } = await checkRules(ctx, { ...request, cost: 0 });
-    const { limited_quota, quotas } = denial(ctx, applied, spent.refusedBy, NO_RULES);
-    return { ...NO_LEASE, policies, limited_quota, quotas };
-  }
+): Leased | Promise<Leased> {
   const { clock, quotas: bank } = ctx.services;
   const want = spent.length === 0 ? request.want : unitsOf(spent[0]!);
-  const rules = await undoOnError(ctx, applied, spent, () => leaseRules(ctx, { ...request, want }));
-  const isAwaited = !ctx.hasDisconnected?.(); // as for a check: a node that has stopped waiting sends what it owes
-  restoreAll(ctx, applied, spent, isAwaited ? want - rules.granted : want);
-  const now = clock.now();
-  const ends = [now + rules.expires_in_ms, ...spent.flatMap((pieces) => pieces.map(({ block }) => block.end))];
-  const end = Math.min(...ends);
-  if (isAwaited && rules.lease_id !== null && applied.length > 0) {
+  const finish = (rules: Lease): Leased | Promise<Leased> => {
+    const isAwaited = !ctx.hasDisconnected?.(); // as for a check: a node that has stopped waiting sends what it owes
+    restoreAll(ctx, applied, spent, isAwaited ? want - rules.granted : want);
+    const now = clock.now();
+    const ends = [now + rules.expires_in_ms, ...spent.flatMap((pieces) => pieces.map(({ block }) => block.end))];
+    const end = Math.min(...ends);
+    const show = (): Leased => {
+      const quotas = statesOf(ctx, applied);
+      prefetchAll(ctx, applied);
+      const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
+      return { ...rules, expires_in_ms, limited_quota: null, quotas };
+    };
+    if (!isAwaited || rules.lease_id === null || applied.length === 0) return show();
     const charges = applied.map((one, i) => ({ ...one, spent: spent[i]! }));
     const { workspace_id } = request;
     const lease = { id: rules.lease_id, workspace_id, granted: rules.granted, end, charges };
-    await bank.leases.lend(ownerOf(ctx.actor), lease, now);
-  }
-  const quotas = statesOf(ctx, applied);
-  prefetchAll(ctx, applied);
-  const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
-  return { ...rules, expires_in_ms, limited_quota: null, quotas };
+    const lent = bank.leases.lend(ownerOf(ctx.actor), lease, now);
+    return lent instanceof Promise ? lent.then(show) : show();
+  };
+  const rules = undoOnError(ctx, applied, spent, () => leaseRules(ctx, { ...request, want }));
+  return rules instanceof Promise ? rules.then(finish) : finish(rules);
 }
 
-async function leaseRules({ services }: Machine, request: LeaseRequest): Promise<Lease> {
+function leaseRules({ services }: Machine, request: LeaseRequest): Lease | Promise<Lease> {
   if (request.limits.length > 0) return services.counters.counter.lease(request);
   return { granted: request.want, lease_id: randomUUID(), expires_in_ms: LEASE_MAX_MS, store: "memory", policies: [] };
 }

@@ -7,7 +7,8 @@ import { putReceipt, unitsOfReceipt } from "./receipts.ts";
 import type { Store } from "../../store/store.ts";
 import { record } from "../core/record.ts";
 import type { Metered } from "./definitions.ts";
-import type { AppliedQuota, Spent } from "./holding.ts";
+import type { Spent } from "./blocks.ts";
+import type { AppliedQuota } from "./holding.ts";
 import type { Return } from "./takes.ts";
 
 export const RETURNABLE_MS = MINUTE_MS;

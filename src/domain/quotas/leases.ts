@@ -33,11 +33,15 @@ export class QuotaLeases {
     this.#fair = new FairSet<Entry>(ledger, (entry) => this.#drop(entry), { replacesOwn: () => true });
   }
 
-  async lend(owner: Owner, lease: NewLease, now: number): Promise<void> {
+  /** Without a promise where no other process may return it. */
+  lend(owner: Owner, lease: NewLease, now: number): void | Promise<void> {
     const entry = this.#put(owner, lease);
-    if (!entry || !this.shared) return;
+    if (entry && this.shared) return this.#share(this.shared, entry, lease, now);
+  }
+
+  async #share(shared: SharedLeases, entry: Entry, lease: NewLease, now: number): Promise<void> {
     const ttlMs = lease.end + RETURNABLE_MS - now;
-    entry.isShared = await this.shared.put(lease.workspace_id, lease.id, writeLease(lease), ttlMs);
+    entry.isShared = await shared.put(lease.workspace_id, lease.id, writeLease(lease), ttlMs);
   }
 
   /** Returns null if there is no room. */

@@ -71,11 +71,12 @@ export function grantsName({ subject_id, env, quota_id }: GrantedTo): string {
 
 /** `process_id`: of this process. Only a take depends on the amount and overage of the quota. */
 type ReadRequest = { metered: Metered; process_id: string; now: number };
-type BalanceRequest = ReadRequest & { workspace_id: string };
+export type BalanceRequest = ReadRequest & { workspace_id: string };
 
-export type TakeRequest = BalanceRequest & {
-  /** Units without which nothing is taken; 0 asks for a block. */
+type TakeRequest = BalanceRequest & {
+  /** Units without which nothing is taken; 0 asks for blocks. */
   need: number;
+  blocks: number;
 };
 
 type State = { row: QuotaBalanceRow; period: Period };
@@ -147,7 +148,7 @@ function sumHeld(rows: readonly (HeldUnits & Pick<QuotaHoldingRow, "period_start
 export type Written = { readonly parts: Part[]; readonly stored: Stored | null };
 export type Taken = Written & { readonly stored: Stored };
 
-/** Takes a block, or `need` units if that is more. No parts: there are not enough. */
+/** Takes blocks, or `need` units if that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
   return takeFrom(tx, request, await lockedBalance(tx, request));
 }
@@ -158,7 +159,7 @@ async function takeFrom(tx: Tx, request: TakeRequest, at: State, owed = 0): Prom
   const { quota } = request.metered;
   for (let attempt = 1; ; attempt++) {
     const sources = await sourcesOf(tx, request, at);
-    const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
+    const units = owed > 0 ? owed : unitsToTake(request, leftIn(sources), at.row.taken);
     const parts = units === 0 ? [] : allocate(units, sources);
     if (await takeFromGrants(tx, parts)) {
       const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
@@ -194,7 +195,7 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   // Lock before reading what was charged: the same units may be arriving at another process.
   const at = await lockedBalance(tx, request);
   const charge = async (owed: number): Promise<Stored> =>
-    (await takeFrom(tx, { ...request, need: 0 }, at, owed)).stored;
+    (await takeFrom(tx, { ...request, need: 0, blocks: 0 }, at, owed)).stored;
   if (id === null) return charge(units);
   const receipt = { name: `quota owed\n${subject_id}/${env}/${quota.id}\n${id}`, now };
   const charged = await unitsOfReceipt(tx, receipt);
@@ -204,10 +205,11 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   return charge(owed);
 }
 
-function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {
+function unitsToTake({ metered, need, blocks }: TakeRequest, available: number, taken: number): number {
+  const { amount, overage } = metered.quota;
   // Without a bound the block grows with what is used, so that a busy key does not wait for every request.
-  if (quota.overage === "report") return Math.max(need, blockSize(Math.max(available, quota.amount, taken)));
-  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blockSize(available)));
+  if (overage === "report") return Math.max(need, blocks * blockSize(Math.max(available, amount, taken)));
+  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blocks * blockSize(available)));
 }
 
 const unitsOf = (parts: readonly Part[], { grant }: UnitSource): number =>
