@@ -23,8 +23,6 @@ const DROPPED_MAX = 100;
 export class LeaseTable {
   /** Oldest first. */
   readonly #entries: FairMap<Entry>;
-  /** No entry expires before. Looking costs more than a lease: a map passes over all that it has deleted. */
-  #nextEnd = 0;
 
   constructor(ledger: Ledger) {
     this.#entries = new FairMap(ledger);
@@ -53,13 +51,10 @@ export class LeaseTable {
 
   /** Up to the first live one: no lease lives longer than LEASE_MAX_MS, so no expired one stays long. */
   #dropExpired(now: number): void {
-    if (now < this.#nextEnd) return;
     let left = DROPPED_MAX;
     for (const [id, { end }] of this.#entries) {
-      this.#nextEnd = end;
       if (now < end || left-- === 0) return;
       this.#entries.delete(id);
     }
-    this.#nextEnd = 0;
   }
 }
