@@ -170,7 +170,8 @@ export async function createPartialDir(dir: string, id: string): Promise<string>
       // Before a migration nothing else uses the database. A start that is killed and tried again must not fill the
       // disk.
       const killed = isPreMigration(id) && isPreMigration(name);
-      if (killed || Date.now() - statSync(path).mtimeMs > DAY_MS) await removeLarge(path);
+      const made = statSync(path, { throwIfNoEntry: false })?.mtimeMs; // a prune may be removing it too
+      if (killed || (made !== undefined && Date.now() - made > DAY_MS)) await removeLarge(path);
     }
     const partial = join(dir, `.${id}`);
     mkdirSync(partial, { mode: 0o700 });

@@ -25,7 +25,10 @@ export class FairMap<V> {
     return this.#entries.get(key)?.value;
   }
 
-  /** Oldest first. A Map would pass over all entries that it has deleted before the first one. bench: lanes/lease */
+  /**
+   * Oldest first. Only the current entry may be removed meanwhile. A Map would pass over all entries that it has
+   * deleted before the first one. bench: lanes/lease
+   */
   *[Symbol.iterator](): Iterator<[string, V]> {
     for (const { key, value } of this.#owned) yield [key, value];
   }

@@ -62,7 +62,7 @@ function resultWithQuotas(verdict: WithQuotas<Verdict>): WithQuotas<LimitsResult
   return { ...resultOf(verdict), limited_quota: verdict.limited_quota, quotas: verdict.quotas };
 }
 
-/** Without a promise where `checkLimits` has none. */
+/** Returns without a promise in the cases in which `checkLimits` does. */
 export function leaseLimits(ctx: Machine, { quotas, owed, owed_id, ...input }: LeaseInput) {
   const { services, actor } = ctx;
   requireEnvAccess(actor, input.env);

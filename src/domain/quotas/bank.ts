@@ -25,10 +25,10 @@ import {
   returnUnits,
   takeOwed,
   takeUnits,
-  type BalanceRequest,
   type OwedCharge,
   type Return,
   type Stored,
+  type TakeRequest,
   type Written,
 } from "./takes.ts";
 
@@ -229,7 +229,6 @@ export class QuotaBank {
       throw error;
     } finally {
       holding.pending = null;
-      holding.taking = 0;
     }
   }
 
@@ -238,10 +237,7 @@ export class QuotaBank {
     if (holding.remaining(metered.quota, this.#clock.now()) >= units) holding.giveUpBeyond(metered.quota);
     const returns = holding.takeReturns(this.#clock.now());
     const need = Math.max(0, units - holding.spendable(metered.quota));
-    const blocks = holding.blocksToTake();
-    holding.taking = blocks;
-    const take = (tx: Tx, request: BalanceRequest) => takeUnits(tx, { ...request, metered, need, blocks });
-    const taken = await this.#write(holding, returns, take);
+    const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, metered, need }));
     holding.add(taken, this.#clock.now());
     this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;
   }
@@ -256,7 +252,7 @@ export class QuotaBank {
   async #write<T extends Written>(
     holding: Holding,
     returns: readonly Return[],
-    work: (tx: Tx, request: BalanceRequest, after: Stored | null) => Promise<T>,
+    work: (tx: Tx, request: Omit<TakeRequest, "need">, after: Stored | null) => Promise<T>,
   ): Promise<T> {
     const { metered, workspace_id, owner } = holding;
     const now = this.#clock.now();

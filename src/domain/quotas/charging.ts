@@ -38,7 +38,7 @@ type Leased = WithQuotas<Lease>;
 type Charge<T> = {
   readonly request: CheckRequest | LeaseRequest;
   readonly owed: Owed;
-  /** What is spent of each quota: at least `units`, and up to `most`. 0: nothing, but 1 must be left. */
+  /** What is spent of each quota: at least `units`, and up to `most`. `units` 0: nothing, but 1 must be left. */
   readonly units: number;
   readonly most: number;
   accept(applied: AppliedQuota[], spent: Spent[]): T | Promise<T>;
@@ -98,7 +98,15 @@ async function chargeWaiting<T>(
   try {
     if (owed.units > 0) await chargeOwed(ctx, applied, owed);
     const spent = await (units === 0 ? peek(ctx, applied) : spendAll(ctx, applied, units, most));
-    return await ("refusedBy" in spent ? charge.refuse(applied, spent.refusedBy) : charge.accept(applied, spent));
+    if (!("refusedBy" in spent)) return await charge.accept(applied, spent);
+    const { refusedBy } = spent;
+    const refused = await charge.refuse(applied, refusedBy);
+    // Not of those that refused: other keys may spend under another amount what these may not.
+    shedAll(
+      ctx,
+      applied.filter(({ metered }) => !refusedBy.some(({ id }) => id === metered.quota.id)),
+    );
+    return refused;
   } finally {
     releaseTransient(ctx, applied);
   }
@@ -117,6 +125,7 @@ function checkSpent(
     if (!isCharged) restoreAll(ctx, applied, spent, request.cost);
     const quotas = statesOf(ctx, applied); // before units are given back in the transaction that fetches others
     if (isCharged) prefetchAll(ctx, applied);
+    else shedAll(ctx, applied);
     return { ...rules, limited_quota: null, quotas };
   };
   const rules = undoOnError(ctx, applied, spent, () => checkRules(ctx, request));
@@ -149,6 +158,7 @@ function leaseSpent(
     const end = Math.min(...ends);
     const show = (): Leased => {
       const quotas = statesOf(ctx, applied);
+      shedAll(ctx, applied);
       prefetchAll(ctx, applied);
       const expires_in_ms = rules.granted === 0 ? 0 : Math.max(0, end - now);
       return { ...rules, expires_in_ms, limited_quota: null, quotas };
@@ -261,6 +271,7 @@ function undoOnError<T>(
 ): T | Promise<T> {
   const undo = (error: unknown): never => {
     restoreAll(ctx, applied, spent, Number.POSITIVE_INFINITY);
+    shedAll(ctx, applied);
     throw error;
   };
   try {
@@ -269,6 +280,12 @@ function undoOnError<T>(
   } catch (error) {
     return undo(error);
   }
+}
+
+/** Units that came back, or were taken for a request that another quota refused, do not pile up for a crash to lose. */
+function shedAll({ services }: Machine, applied: AppliedQuota[]): void {
+  for (const { holding, metered } of applied)
+    if (!holding.isTransient && holding.shed(metered.quota)) void services.quotas.giveBack(holding, false);
 }
 
 function prefetchAll({ services }: Machine, applied: AppliedQuota[]): void {

@@ -12,10 +12,6 @@ import { availableOf, type Return, type Stored, type Taken, type Usage, type Wri
 const EXHAUSTED_MS = 1_000;
 /** Units that are unused for this long are given back. */
 const UNUSED_MS = 10_000;
-/** Blocks that a crash may cost. */
-const BLOCKS_MAX = 2;
-/** A block that is spent within this time may last for less than the commit of the next one. */
-const BUSY_MS = 100;
 
 type Availability = "ready" | "denied" | "unknown";
 
@@ -46,8 +42,6 @@ export class Holding {
   stored: Stored | null = null;
   /** The transaction in flight; one at a time. */
   pending: Promise<void> | null = null;
-  /** Blocks that it takes. */
-  taking = 0;
   /** Counts transactions, so that a read notices one in between. */
   transactions = 0;
   /**
@@ -58,8 +52,6 @@ export class Holding {
   /** Whether the last change has not been published to other processes. */
   isUnpublished = false;
   #storedAt = Number.NEGATIVE_INFINITY;
-  #addedAt = Number.NEGATIVE_INFINITY;
-  #isBusy = false;
   #blocks: Block[] = [];
   #returns: Return[] = [];
 
@@ -127,8 +119,6 @@ export class Holding {
     const fromAmount = parts.some(({ grant }) => grant === null) ? stored.fromAmount : 0;
     const generation = this.#generation;
     const end = Math.min(stored.period.end, ...parts.map((part) => part.end));
-    this.#isBusy = now - this.#addedAt < BUSY_MS;
-    this.#addedAt = now;
     this.#blocks.push({ period: stored.period, end, size, fromAmount, generation, parts, isOver: false });
     this.unspent += size;
   }
@@ -178,11 +168,6 @@ export class Holding {
     return quota.overage === "report" || this.stored === null || availableOf(this.stored, quota) > 0;
   }
 
-  /** More than one where requests wait because they spend blocks quickly. bench: insight/lease-quota */
-  blocksToTake(): number {
-    return this.#isBusy && this.unspent === 0 ? BLOCKS_MAX : 1;
-  }
-
   isUnused(now: number): boolean {
     return now - this.usedAt >= UNUSED_MS;
   }
@@ -225,15 +210,15 @@ export class Holding {
   }
 
   /**
-   * Keeps what a crash may cost, with what is being taken: returned leases can exceed it. True if units wait to be
-   * given back.
+   * Keeps at most two blocks, which units that come back can exceed, or one while another may be fetched: that is what
+   * a crash may cost. True if units wait to be given back.
    */
   shed(quota: Quota): boolean {
     const { overage, amount } = quota;
     const available = this.stored === null ? 0 : availableOf(this.stored, quota);
     const isReport = overage === "report";
     const size = blockSize(isReport ? Math.max(amount, this.stored?.taken ?? 0) : available + this.unspent);
-    while (this.unspent > (BLOCKS_MAX - this.taking) * size) {
+    while (this.unspent > (this.pending ? size : 2 * size)) {
       const [oldest] = this.#blocks;
       this.#giveUp((block) => block === oldest);
     }

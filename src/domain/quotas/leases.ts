@@ -89,7 +89,7 @@ export class QuotaLeases {
     this.#drop(entry);
   }
 
-  /** Ends expired leases. A lease lives for at most 10 s, so the oldest end first, approximately. */
+  /** Ends expired leases. */
   expire(now: number): void {
     for (const entry of this.#entries.values()) {
       if (now < entry.end) continue;

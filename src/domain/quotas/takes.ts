@@ -71,12 +71,11 @@ export function grantsName({ subject_id, env, quota_id }: GrantedTo): string {
 
 /** `process_id`: of this process. Only a take depends on the amount and overage of the quota. */
 type ReadRequest = { metered: Metered; process_id: string; now: number };
-export type BalanceRequest = ReadRequest & { workspace_id: string };
+type BalanceRequest = ReadRequest & { workspace_id: string };
 
-type TakeRequest = BalanceRequest & {
-  /** Units without which nothing is taken; 0 asks for blocks. */
+export type TakeRequest = BalanceRequest & {
+  /** Units without which nothing is taken; 0 asks for a block. */
   need: number;
-  blocks: number;
 };
 
 type State = { row: QuotaBalanceRow; period: Period };
@@ -148,7 +147,7 @@ function sumHeld(rows: readonly (HeldUnits & Pick<QuotaHoldingRow, "period_start
 export type Written = { readonly parts: Part[]; readonly stored: Stored | null };
 export type Taken = Written & { readonly stored: Stored };
 
-/** Takes blocks, or `need` units if that is more. No parts: there are not enough. */
+/** Takes a block, or `need` units if that is more. No parts: there are not enough. */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
   return takeFrom(tx, request, await lockedBalance(tx, request));
 }
@@ -159,7 +158,7 @@ async function takeFrom(tx: Tx, request: TakeRequest, at: State, owed = 0): Prom
   const { quota } = request.metered;
   for (let attempt = 1; ; attempt++) {
     const sources = await sourcesOf(tx, request, at);
-    const units = owed > 0 ? owed : unitsToTake(request, leftIn(sources), at.row.taken);
+    const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
     const parts = units === 0 ? [] : allocate(units, sources);
     if (await takeFromGrants(tx, parts)) {
       const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
@@ -195,7 +194,7 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   // Lock before reading what was charged: the same units may be arriving at another process.
   const at = await lockedBalance(tx, request);
   const charge = async (owed: number): Promise<Stored> =>
-    (await takeFrom(tx, { ...request, need: 0, blocks: 0 }, at, owed)).stored;
+    (await takeFrom(tx, { ...request, need: 0 }, at, owed)).stored;
   if (id === null) return charge(units);
   const receipt = { name: `quota owed\n${subject_id}/${env}/${quota.id}\n${id}`, now };
   const charged = await unitsOfReceipt(tx, receipt);
@@ -205,11 +204,10 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   return charge(owed);
 }
 
-function unitsToTake({ metered, need, blocks }: TakeRequest, available: number, taken: number): number {
-  const { amount, overage } = metered.quota;
+function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {
   // Without a bound the block grows with what is used, so that a busy key does not wait for every request.
-  if (overage === "report") return Math.max(need, blocks * blockSize(Math.max(available, amount, taken)));
-  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blocks * blockSize(available)));
+  if (quota.overage === "report") return Math.max(need, blockSize(Math.max(available, quota.amount, taken)));
+  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blockSize(available)));
 }
 
 const unitsOf = (parts: readonly Part[], { grant }: UnitSource): number =>

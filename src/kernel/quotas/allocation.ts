@@ -29,10 +29,11 @@ export function allocate(units: number, sources: readonly UnitSource[]): Part[] 
   return parts;
 }
 
+/** Keeps the order in which parts are spent. */
 export function addPart(parts: Part[], part: Part): void {
   const known = parts.find(({ grant }) => grant === part.grant);
   if (known) known.units += part.units;
-  else parts.push({ ...part });
+  else parts.splice(parts.filter(({ end }) => end <= part.end).length, 0, { ...part });
 }
 
 export function sumOf(parts: readonly { units: number }[]): number {

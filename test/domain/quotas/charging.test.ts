@@ -138,24 +138,36 @@ for (const backend of backends) {
       expect(await metered.balance()).toMatchObject({ spent: 0, held: 0, remaining: 640 });
     });
 
-    it("of a process that was killed count as spent, at most two blocks, also where they are taken together", async () => {
-      for (const [requests, most] of [
-        [20, 3],
-        [200, 11], // one block at a time would be 15
-      ] as const) {
-        const metered = await world({ key: [quotaOf()] });
-        await (async () => {
-          await using killed = await shared().another();
-          expect(await metered.in(killed.services).admitted(requests)).toBe(requests);
-          expect(killed.services.quotas.metrics.taken).toBeLessThanOrEqual(most);
-        })();
-        shared().clock.advance(5_000); // until then other processes believe that it lives
-        const { spent, remaining } = await metered.balance();
-        expect([spent + remaining, spent >= requests, spent <= requests + 2 * 15]).toEqual([1_000, true, true]);
-        expect((await metered.check({ cost: remaining })).allowed).toBe(true);
-        expect((await metered.check()).allowed).toBe(false);
-      }
+    it("of a process that was killed count as spent, at most two blocks", async () => {
+      const metered = await world({ key: [quotaOf()] });
+      const before = await (async () => {
+        await using killed = await shared().another();
+        return await metered.in(killed.services).admitted(20);
+      })();
+      expect(before).toBe(20);
+      shared().clock.advance(5_000); // until then other processes believe that it lives
+      const { spent, remaining } = await metered.balance();
+      expect([spent + remaining, spent >= 20, spent <= 20 + 2 * 15]).toEqual([1_000, true, true]);
+      expect((await metered.check({ cost: remaining })).allowed).toBe(true);
+      expect((await metered.check()).allowed).toBe(false);
     });
+
+    it.each(["a rule", "another quota", "its client, which left"])(
+      "taken for a request that is refused by %s go back at once, but for two blocks",
+      async (by) => {
+        const tenant = by === "another quota" ? [quotaOf({ id: "other", amount: 5 })] : [];
+        const metered = await world({ key: [quotaOf()], tenant });
+        const left = new MeteredWorld({ ...metered.ctx, hasDisconnected: () => true }, metered);
+        const caller = by === "its client, which left" ? left : metered;
+        await caller.check({ cost: 900, limits: by === "a rule" ? [rule] : [] });
+        const taken = async () =>
+          (await shared().sql("select taken from quota_balances where subject_id = $1", [metered.key_id]))[0]?.[
+            "taken"
+          ];
+        await expect.poll(async () => Number(await taken())).toBeLessThanOrEqual(2 * 15);
+        expect(await metered.balance()).toMatchObject({ spent: 0, remaining: 1_000 });
+      },
+    );
 
     it.runIf(backend === "postgres")(
       "of another process that lives count as unspent, however long it uses none of them",
