@@ -4,7 +4,11 @@ import { count, integer, megabytes, onOff, optional, zeroOrCount, zeroOrMegabyte
 import { setting } from "../setting.ts";
 
 export const limitsSettings = {
-  vendor_per_minute: setting(zeroOrCount, "0", "Maximum number of requests per minute and credential; 0 = unlimited."),
+  vendor_per_minute: setting(
+    zeroOrCount,
+    "0",
+    "Maximum number of requests per minute and credential; 0 = unlimited. Those of the library count too: above it a node enforces no rate limits and learns of revocations late.",
+  ),
   throttle: setting(onOff, "on", "off = no throttling of logins and other requests, for throwaway instances."),
   throttle_subjects: setting(
     integer(100, 10_000_000),
