@@ -14,7 +14,7 @@ export class Messages {
   readonly #strings: Strings;
 
   constructor(locale: string, overrides: Partial<Strings>) {
-    this.locale = isLocale(locale) ? locale : "en";
+    this.locale = canonical(locale) ?? "en";
     const base = this.locale.split("-")[0] ?? "en";
     this.lang = languages[base] ? base : Object.keys(overrides).length > 0 ? this.locale : "en";
     this.#strings = { ...(languages[base] ?? en), ...overrides };
@@ -46,10 +46,11 @@ export class Messages {
   }
 }
 
-function isLocale(locale: string): boolean {
+/** Tags are the same in any case. */
+function canonical(locale: string): string | undefined {
   try {
-    return Intl.getCanonicalLocales(locale).length > 0;
+    return Intl.getCanonicalLocales(locale)[0];
   } catch {
-    return false;
+    return undefined;
   }
 }

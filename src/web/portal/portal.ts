@@ -247,7 +247,7 @@ export class KeyrackPortal extends HTMLElement {
     if (error) parts.push(errorAlert(messages, error, () => void this.reload()));
     if (session) parts.push(...banners(messages, session), ...quotaMeters(this.#quotas, messages));
     if (session && this.#keys) parts.push(...this.#rows(session, this.#keys));
-    else if (session) parts.push(emptyState(messages.t("writeOnly")));
+    else if (session) parts.push(emptyState(messages.t(canCreate(session) ? "writeOnly" : "errScope")));
     else if (!error) parts.push(loading(messages));
     this.#frame.setAttribute("aria-busy", String(!session && !error));
     replaceContent(this.#root, this.#frame, parts);

@@ -14,8 +14,12 @@ export async function fetchQuotas(api: Api): Promise<Quota[]> {
   }
 }
 
-function wordsOf({ amount, remaining, exceeded, resets_at }: Quota, messages: Messages): string {
-  const values = { left: messages.number(remaining), amount: messages.number(amount) };
+/** What there can be: granted units come on top of the amount. */
+const totalOf = ({ amount, remaining }: Quota): number => Math.max(amount, remaining);
+
+function wordsOf(quota: Quota, messages: Messages): string {
+  const { remaining, exceeded, resets_at } = quota;
+  const values = { left: messages.number(remaining), amount: messages.number(totalOf(quota)) };
   const left = messages.t(exceeded ? "quotaExceeded" : "quotaLeft", values);
   return resets_at === null ? left : `${left} · ${messages.t("quotaResets", { time: messages.date(resets_at) })}`;
 }
@@ -24,9 +28,8 @@ export function quotaMeters(quotas: readonly Quota[], messages: Messages): HTMLE
   if (quotas.length === 0) return [];
   const meters = quotas.map((quota) => {
     const id = `quota-${quota.id}`;
-    const { remaining, amount } = quota;
-    // Granted units come on top of the amount.
-    const max = Math.max(1, amount, remaining);
+    const { remaining } = quota;
+    const max = Math.max(1, totalOf(quota));
     return h(
       "li",
       {},

@@ -29,6 +29,10 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
     await expect.poll(() => meter.getAttribute("value")).toBe("750");
     await expect.poll(() => meter.getAttribute("max")).toBe("1000");
     await expectAccessible(v.page);
+    const grants = `POST /v1/tenants/${workspace.tenant_id}/quotas/calls/grants`;
+    expect((await workspace.call("sk_owner", grants, { env: "live", units: 500, reference: "more" })).status).toBe(201);
+    await v.page.reload();
+    await list.getByText("1,250 of 1,250 left").waitFor();
     expect(v.errors).toEqual([]);
   });
 
@@ -70,6 +74,9 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
     site.want.scopes = ["keys:write"];
     await v.page.reload();
     await v.page.getByText("You can create keys here, but not see existing ones.").waitFor();
+    site.want.scopes = [];
+    await v.page.reload();
+    await v.page.getByText("You are not allowed to do this.").waitFor();
   });
 
   it("shows a rejection inside the dialog and keeps the input", async () => {
@@ -144,7 +151,7 @@ describe.runIf(hasBrowser)("<keyrack-portal> keys", () => {
 
   it("uses the page's language and the page's own texts", async () => {
     const workspace = await suite.instance.workspace();
-    await using site = await vendorPage(suite.instance, workspace, { attributes: 'locale="de-CH"' });
+    await using site = await vendorPage(suite.instance, workspace, { attributes: 'locale="DE-ch"' });
     await using v = await visit(suite.browser, site.origin);
     await v.page.getByText("Noch keine Schlüssel").waitFor();
     await v.page.evaluate(`document.querySelector("keyrack-portal").strings = { empty: "Gähnende Leere" }`);
