@@ -1,5 +1,5 @@
 // `tenant import` and `key create --from-csv`: what a file may hold, and what a run that continues must have in common.
-import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -109,13 +109,48 @@ describe("a file", () => {
     expect((await cli.run(["key", "list", "--tenant-id", id, "--quiet"])).stdout).toBe("");
   });
 
-  it("continues a run whose state was written by 0.1", async () => {
-    const args = ["tenant", "import", write("earlier.csv", "external_id\ne-1\ne-2\n"), "--json"];
-    await cli.run(args);
+  it("continues a run whose state was written by 0.1, and creates no row of it twice", async () => {
+    const file = write("earlier.csv", `tenant_id\n${cli.seed.tenant_id}\n${cli.seed.tenant_id}\n`);
+    await createKeys(file);
     const state = join(cli.dir, "earlier.csv.keyrack-state");
     const [head = "", first] = readFileSync(state, "utf8").split("\n");
     const { run } = JSON.parse(head) as { run: string };
     writeFileSync(state, `${JSON.stringify({ run })}\n${first}\n`);
-    expect(JSON.parse((await cli.run(args)).stdout)).toMatchObject({ made: 1, made_before: 1 });
+    // The second row was created by 0.1 too, which did not live to note it.
+    const { row } = JSON.parse(first ?? "") as { row: number };
+    const response = await fetch(`${cli.seed.url}/v1/keys`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${cli.seed.secret_key}`,
+        "content-type": "application/json",
+        "idempotency-key": `"${run.slice(0, 32)}-${3 - row}"`,
+      },
+      body: JSON.stringify({ project_id: cli.seed.project_id, env: "live", tenant_id: cli.seed.tenant_id }),
+    });
+    expect(response.status).toBe(201);
+    const { id } = (await response.json()) as { id: string };
+    expect(JSON.parse((await createKeys(file, "--json")).stdout)).toMatchObject({ made: 0, made_before: 2 });
+    expect(readFileSync(state, "utf8")).toContain(id);
+  });
+
+  it("creates records of its own where another file has the same contents", async () => {
+    const { id } = await cli.api("POST", "/v1/tenants", { external_id: "copied" });
+    const text = `tenant_id\n${id}\n`;
+    const created = "Created 1 key from 1 row. The keys are in";
+    expect((await createKeys(write("same1.csv", text))).stdout).toBe(`${created} same1.csv.keys.csv.\n`);
+    expect((await createKeys(write("same2.csv", text))).stdout).toBe(`${created} same2.csv.keys.csv.\n`);
+    expect((await cli.run(["key", "list", "--tenant-id", id, "--quiet"])).stdout.trim().split("\n")).toHaveLength(2);
+    // Moved with its progress, it is still the same run.
+    for (const name of ["same1.csv", "same1.csv.keyrack-state"])
+      renameSync(join(cli.dir, name), join(cli.dir, name.replace("same1", "moved")));
+    const moved = await createKeys("moved.csv", "--out", "same1.csv.keys.csv", "--json");
+    expect(JSON.parse(moved.stdout)).toMatchObject({ made: 0, made_before: 1 });
+  });
+
+  it("is not reported as created where an earlier run has created it", async () => {
+    const args = ["tenant", "import", write("again.csv", "external_id\na-1\na-2\n"), "--restart"];
+    expect((await cli.run(args)).stdout).toBe("Created 2 tenants from 2 rows.\n");
+    expect((await cli.run(args)).stdout).toBe("Created 0 tenants from 2 rows. An earlier run created 2.\n");
+    expect(JSON.parse((await cli.run([...args, "--json"])).stdout)).toMatchObject({ made: 0, made_before: 2 });
   });
 });

@@ -1,10 +1,11 @@
-// Creates one record for every row of a CSV file. Each row has an Idempotency-Key derived from the input, so that a
-// repeated run never creates a record twice, however the first one ended (the server keeps the keys for 24 hours).
-import { createHash } from "node:crypto";
+// Creates one record for every row of a CSV file. Each row has an Idempotency-Key derived from the input and its path,
+// so that a repeated run never creates a record twice, however the first one ended (the server keeps the keys for 24
+// hours), while another file with the same contents creates its own.
+import { hash } from "node:crypto";
 import { resolve } from "node:path";
 import { csvRow } from "../../../kernel/text/csv.ts";
 import type { CommandSpec, FlagSpec } from "../../api/command-spec.ts";
-import type { Target } from "../../api/request.ts";
+import { parseJson, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { ExitError, escapeControls, plural, readTextFile } from "../../ui/output.ts";
 import { createProgressBar } from "../../ui/progress.ts";
@@ -12,8 +13,8 @@ import { AppendError, openAppend } from "./append-file.ts";
 import { parseCsv } from "./csv.ts";
 import type { BulkOptions } from "./flags.ts";
 import { printerBeside } from "./inherited.ts";
-import { sendUntilDone } from "./retry.ts";
-import { openState, type ImportState } from "./state.ts";
+import { sendUntilDone, sendWithRetries } from "./retry.ts";
+import { openState, type ImportState, type RunHead } from "./state.ts";
 
 export type CsvImport = {
   file: string;
@@ -90,10 +91,18 @@ function requireUnique(bodies: readonly Record<string, unknown>[], field: string
   }
 }
 
-/** Creates one row's record. Retries with back-off while the server is busy. */
-async function createOne(target: Target, spec: CommandSpec, body: unknown, idempotencyKey: string): Promise<Created> {
+type Made = { created: Created; isReplay: boolean };
+
+/** Creates one row's record, unless an earlier run has. Retries with back-off while the server is busy. */
+async function createOne(target: Target, spec: CommandSpec, body: unknown, idempotencyKey: string): Promise<Made> {
   const [method = "POST", path = "/"] = spec.route.split(" ");
-  return sendUntilDone<Created>(target, { method, path, body, idempotencyKey });
+  const response = await sendWithRetries(target, { method, path, body, idempotencyKey });
+  return { created: parseJson(response) as Created, isReplay: response.headers["idempotent-replayed"] === "true" };
+}
+
+/** How the Idempotency-Keys of a run begin. Earlier versions did not note the file. */
+function keyPrefix({ run, file }: RunHead): string {
+  return (file === undefined ? run : hash("sha256", `${run} ${file}`)).slice(0, 32);
 }
 
 function openKeysFile({ keysFile, isKeysFileNamed }: CsvImport): { append(created: Created): void; close(): void } {
@@ -113,15 +122,18 @@ type Work = {
   csvImport: CsvImport;
   bodies: Record<string, unknown>[];
   state: ImportState;
-  run: string;
   target: Target;
 };
 
+type Outcome = { refused: Refusal[]; replays: number };
+
 /** Creates all rows, a few at a time. Stops when the server is unreachable or a file cannot be written. */
-async function createAll({ csvImport, bodies, state, run, target }: Work): Promise<Refusal[]> {
+async function createAll({ csvImport, bodies, state, target }: Work): Promise<Outcome> {
   const keys = openKeysFile(csvImport);
   const progress = createProgressBar(bodies.length, `${csvImport.noun}s`);
   const refused: Refusal[] = [];
+  const prefix = keyPrefix(state.head);
+  let replays = 0;
   let next = 0;
   let failure: ExitError | undefined;
   const worker = async (): Promise<void> => {
@@ -129,9 +141,10 @@ async function createAll({ csvImport, bodies, state, run, target }: Work): Promi
       const row = ++next;
       if (state.done.has(row)) continue;
       try {
-        const created = await createOne(target, csvImport.spec, bodies[row - 1], `${run.slice(0, 32)}-${row}`);
+        const { created, isReplay } = await createOne(target, csvImport.spec, bodies[row - 1], `${prefix}-${row}`);
         keys.append(created); // before markDone: a key marked as done but not written would be lost
         state.markDone(row, created.id);
+        if (isReplay) replays++;
       } catch (error) {
         if (error instanceof ExitError && error.exitCode !== 3 && !(error instanceof AppendError))
           refused.push({ row, message: error.message });
@@ -147,7 +160,7 @@ async function createAll({ csvImport, bodies, state, run, target }: Work): Promi
     const soFar = `${state.done.size} of ${plural(bodies.length, csvImport.noun)} created. Run the same command to continue.`;
     throw Object.assign(failure, { message: `${failure.message} ${soFar}` });
   }
-  return refused.toSorted((a, b) => a.row - b.row);
+  return { refused: refused.toSorted((a, b) => a.row - b.row), replays };
 }
 
 export async function importCsv(csvImport: CsvImport): Promise<void> {
@@ -156,19 +169,20 @@ export async function importCsv(csvImport: CsvImport): Promise<void> {
   const text = readTextFile(file);
   const bodies = parseRows(csvImport, text);
   const target = requireBearer(resolveTarget(options));
-  const run = createHash("sha256")
-    .update(JSON.stringify([csvImport.spec.route, target.url, csvImport.defaults, text]))
-    .digest("hex");
+  const run = hash("sha256", JSON.stringify([csvImport.spec.route, target.url, csvImport.defaults, text]));
   const workspace = await sendUntilDone<{ id: string }>(target, { method: "GET", path: "/v1/workspace" });
-  const head = { run, workspace_id: workspace.id, ...(keysFile !== undefined && { out: resolve(keysFile) }) };
+  const out = keysFile !== undefined && { out: resolve(keysFile) };
+  const head = { run, file: resolve(file), workspace_id: workspace.id, ...out };
   const state = openState(`${file}.keyrack-state`, head, options.restart === true);
-  const before = state.done.size;
-  let refused: Refusal[];
+  const noted = state.done.size;
+  let outcome: Outcome;
   try {
-    refused = await createAll({ csvImport, bodies, state, run, target });
+    outcome = await createAll({ csvImport, bodies, state, target });
   } finally {
     state.close();
   }
+  const { refused, replays } = outcome;
+  const before = noted + replays;
   const made = state.done.size - before;
   if (options.json)
     print(

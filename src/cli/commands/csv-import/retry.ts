@@ -1,13 +1,19 @@
 // Sends a request again with back-off while the server is busy. Only for requests that may be repeated.
 import { setTimeout as sleep } from "node:timers/promises";
-import { isFailure, parseJson, request, toExitError, type ApiRequest, type Target } from "../../api/request.ts";
+import { isFailure, parseJson, request, toExitError } from "../../api/request.ts";
+import type { ApiRequest, ApiResponse, Target } from "../../api/request.ts";
 
 const ATTEMPTS = 6;
 
 export async function sendUntilDone<T>(target: Target, message: ApiRequest): Promise<T> {
+  return parseJson(await sendWithRetries(target, message)) as T;
+}
+
+/** The first successful response. */
+export async function sendWithRetries(target: Target, message: ApiRequest): Promise<ApiResponse> {
   for (let attempt = 1; ; attempt++) {
     const response = await request(target, message);
-    if (!isFailure(response)) return parseJson(response) as T;
+    if (!isFailure(response)) return response;
     const retryAfter = Number(response.headers["retry-after"]);
     const busy = response.status === 429 || response.status >= 500 || (response.status === 409 && retryAfter > 0);
     if (!busy || attempt === ATTEMPTS) throw toExitError(response);

@@ -5,6 +5,8 @@ import { ExitError } from "../../ui/output.ts";
 import { openAppend } from "./append-file.ts";
 
 export type ImportState = {
+  /** That of the run which this one continues, or its own. */
+  head: RunHead;
   /** Row number → id of what was created. */
   done: Map<number, string>;
   markDone(row: number, id: string): void;
@@ -12,9 +14,11 @@ export type ImportState = {
 };
 
 /** The first line of a state file: what a run that continues must have in common with it. */
-type RunHead = {
-  /** Hash of the input and the flags. */
+export type RunHead = {
+  /** Hash of the input's contents and the flags. */
   run: string;
+  /** The input, so that another file with the same contents is another run. */
+  file?: string;
   workspace_id: string;
   /** The file with the created keys. */
   out?: string;
@@ -23,14 +27,16 @@ type RunHead = {
 export function openState(file: string, head: RunHead, restart: boolean): ImportState {
   if (restart) rmSync(file, { force: true });
   let log = openAppend(file, "derived");
-  if (log.lines.length === 1) {
-    // Only the header: the earlier run created nothing, so its input need not match.
+  const [header = "", ...created] = log.lines;
+  if (header !== "" && created.length === 0 && differenceFrom(JSON.parse(header) as RunHead, head, file)) {
+    // The earlier run created nothing, so its input need not match.
     log.close();
     rmSync(file);
     log = openAppend(file, "derived");
   }
   const [first, ...lines] = log.lines;
-  const problem = first && differenceFrom(JSON.parse(first) as Partial<RunHead>, head, file);
+  const earlier = first ? (JSON.parse(first) as RunHead) : head;
+  const problem = differenceFrom(earlier, head, file);
   if (problem) {
     log.close();
     throw new ExitError(`${problem}, or start over with --restart.`, 2);
@@ -39,6 +45,7 @@ export function openState(file: string, head: RunHead, restart: boolean): Import
   const rows = lines.map((line) => JSON.parse(line) as { row: number; id: string });
   const done = new Map(rows.map(({ row, id }) => [row, id]));
   return {
+    head: earlier,
     done,
     markDone: (row, id) => {
       log.append(`${JSON.stringify({ row, id })}\n`);
@@ -48,7 +55,7 @@ export function openState(file: string, head: RunHead, restart: boolean): Import
   };
 }
 
-/** Version 0.1 wrote only `run`. */
+/** Version 0.1 wrote only `run`. `file` may differ: the input may have been moved, together with its progress. */
 function differenceFrom({ run, workspace_id, out }: Partial<RunHead>, now: RunHead, file: string): string | undefined {
   if (run !== now.run) return `The input or the flags differ from the earlier run in ${file}. Use the same ones`;
   if (workspace_id !== undefined && workspace_id !== now.workspace_id)
