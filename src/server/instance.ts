@@ -10,7 +10,7 @@ import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir, requireDatabaseFile } from "./data-dir.ts";
 import { findVault, openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
-import { databaseDamaged } from "./start-refused.ts";
+import { databaseDamaged, placeOf, toStartRefused } from "./start-refused.ts";
 import { recordMigrationBackup } from "../backup/before-migration.ts";
 import { backupDir, listBackups, type Manifest } from "../backup/files.ts";
 import { backupStateOf } from "../backup/schedule.ts";
@@ -18,7 +18,7 @@ import { createClock, systemSources, type Clock } from "../domain/core/clock.ts"
 import type { Services } from "../domain/core/context.ts";
 import { Shares } from "../fairness/shares.ts";
 import type { PasswordCost } from "../domain/auth/password.ts";
-import type { Log } from "../platform/log.ts";
+import { redact, type Log } from "../platform/log.ts";
 import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
@@ -87,7 +87,7 @@ export async function openInstance(
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
   const deployment = { ...options, settings: { ...settings, data_dir: dir }, target, now };
-  const events = { now, fatal: options.fatal ?? exitOnFatal(log), listenerFailed };
+  const events = { now, fatal: options.fatal ?? exitOnFatal(placeOf(settings), log), listenerFailed };
   const { store, migrationBackup } = await openDeploymentStore(deployment, events);
   opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
@@ -161,9 +161,12 @@ function mailTarget({ mail_url }: Settings, dir: string, log: Log): MailTarget {
   return { kind: "log", write: ({ id, to, subject, text }) => log.info("mail", { mail_id: id, to, subject, text }) };
 }
 
-function exitOnFatal(log: Log): (error: unknown) => void {
+/** Ends the process with a sentence for the operator, after a line in the log where there is one. */
+export function exitOnFatal(place: string, log?: Log): (error: unknown) => void {
   return (error) => {
-    log.error("storage fail-stop: the database or its disk failed; the process exits", errorFields(error));
+    log?.error("storage fail-stop: the database or its disk failed; the process exits", errorFields(error));
+    const { message } = toStartRefused(error, place) as Error;
+    process.stderr.write(redact(`keyrack: ${message.split("\n")[0]}\n`));
     process.exit(70);
   };
 }

@@ -17,7 +17,7 @@ import type { OnProgress } from "../store/progress.ts";
 import { DataDirInUse, lockDatabaseFile, type DataDirLock } from "../store/sqlite/lock.ts";
 import type { DatabaseTarget } from "../store/target.ts";
 import { databaseTarget, lockSqlite, openDataDir, refuseRootOnForeignDir, requireDatabase } from "./data-dir.ts";
-import { openInstance, type InstanceOptions } from "./instance.ts";
+import { exitOnFatal, openInstance, type InstanceOptions } from "./instance.ts";
 import { createNextMasterKey, findVault } from "./master-key.ts";
 import { socketPath } from "./operator-socket/protocol.ts";
 import { placeOf, toStartRefused } from "./start-refused.ts";
@@ -57,7 +57,8 @@ export async function openOffline(given: InstanceOptions): Promise<OfflineInstan
 async function openUnlistened(options: InstanceOptions): Promise<OfflineInstance> {
   const opened = new AsyncDisposableStack();
   try {
-    const { services, migrationBackup } = await openInstance(options, opened, { bootstrap: false });
+    const fatal = exitOnFatal(placeOf(options.settings));
+    const { services, migrationBackup } = await openInstance({ fatal, ...options }, opened, { bootstrap: false });
     return { services, migrationBackup: migrationBackup?.id ?? null, close: () => opened.disposeAsync() };
   } catch (error) {
     await opened.disposeAsync().catch(() => {}); // the first error says why

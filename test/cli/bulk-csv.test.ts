@@ -116,7 +116,7 @@ describe("a file", () => {
     const [head = "", first] = readFileSync(state, "utf8").split("\n");
     const { run } = JSON.parse(head) as { run: string };
     writeFileSync(state, `${JSON.stringify({ run })}\n${first}\n`);
-    // The second row was created by 0.1 too, which did not live to note it.
+    // 0.1 created the second row too, and was killed before it noted that.
     const { row } = JSON.parse(first ?? "") as { row: number };
     const response = await fetch(`${cli.seed.url}/v1/keys`, {
       method: "POST",

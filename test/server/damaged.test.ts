@@ -20,7 +20,7 @@ import { createClient } from "../../harness/api-client.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { testInstance } from "../../harness/instances/test-instance.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
-import { keyrack, tempDir } from "../../harness/processes/cli.ts";
+import { keyrack, keyrackProcess, tempDir } from "../../harness/processes/cli.ts";
 
 function fileOf(d: Pick<Deployment, "target">): string {
   if (d.target.kind !== "sqlite") throw new Error("not SQLite");
@@ -102,6 +102,30 @@ describe("a SQLite database that was damaged while it was closed", () => {
     });
     expect(readFileSync(file, "utf8")).toBe("Call the plumber.\n");
     expect(readdirSync(temp.dir).toSorted()).toEqual(["data", "notes.txt"]);
+  });
+});
+
+describe("a SQLite database whose tables were overwritten", () => {
+  it.each([
+    ["user", "list"],
+    ["signing-key", "rotate"],
+    ["audit", "list", "--deployment"],
+    ["backup", "create"],
+    ["db", "migrate"],
+    ["master-key", "rotate"],
+    ["serve", "--port", "0"],
+  ])("ends keyrack %s %s with exit code 70 and one sentence", async (...words) => {
+    await using d = await deployment("sqlite");
+    await (await d.start()).stop();
+    const roots = await rawSql(d.target, "select rootpage from sqlite_schema where rootpage > 1");
+    const file = openSync(fileOf(d), "r+");
+    for (const { rootpage } of roots) writeSync(file, Buffer.alloc(100, 0xff), 0, 100, (Number(rootpage) - 1) * 4_096);
+    closeSync(file);
+    const { code, stdout, stderr } = await keyrackProcess([...words, "--data-dir", d.dir]);
+    const sentence = /^keyrack: The database is damaged \(.*\)\. Restore a backup with keyrack restore --force, .*\n$/;
+    const lines = stderr.split(/(?<=\n)/);
+    expect([code, stdout, lines.at(-1)]).toEqual([70, "", expect.stringMatching(sentence)]);
+    if (words[0] !== "serve") expect(lines).toHaveLength(1);
   });
 });
 
