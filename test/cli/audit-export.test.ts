@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { download } from "../../src/cli/api/request.ts";
-import { startSeededServer, type SeededServer } from "../../harness/processes/seeded-server.ts";
+import { DAY_MS } from "../../src/kernel/durations.ts";
+import { startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
 beforeAll(async () => {
@@ -22,6 +23,13 @@ const seqs = (text: string): number[] =>
     .split("\n")
     .map((line) => (JSON.parse(line) as { seq: number }).seq);
 const exported = (...args: string[]) => cli.run(["audit", "export", ...args]);
+
+function midnight(days: number): string {
+  return `${new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10)}T00:00:00.000Z`;
+}
+
+/** What `usage export` needs. */
+const DAY = ["--from", midnight(-1), "--to", midnight(0)];
 
 describe("keyrack audit export", () => {
   it("continues a file after its last whole line, so that the whole verifies", async () => {
@@ -77,6 +85,38 @@ describe("keyrack audit export", () => {
       "2",
     );
     expect(seqs(offline.stdout)[0]).toBe(3);
+  });
+
+  it.each([["audit"], ["usage", ...DAY]])(
+    "leaves the file of an earlier %s export as it is where nothing arrives",
+    async (noun, ...needed) => {
+      writeFileSync(join(cli.dir, "earlier"), "earlier");
+      const args = [noun, "export", ...needed, "--out", "earlier"];
+      const codes = [
+        (await cli.run(args, { KEYRACK_URL: UNREACHABLE })).code,
+        (await cli.run(args, { KEYRACK_SECRET_KEY: `krsk_live_${"A".repeat(32)}00000000` })).code,
+        (await cli.run([...args, "--from", "yesterday"])).code,
+        (await cli.run([...args, "--out", "no/such/folder"])).code,
+      ];
+      expect([codes, read("earlier")]).toEqual([[3, 1, 1, 2], "earlier"]);
+      expect((await cli.run(args)).code).toBe(0);
+      expect(read("earlier")).not.toContain("earlier");
+    },
+  );
+
+  it("leaves the file of an earlier export as it is where the data dir is wrong", async () => {
+    writeFileSync(join(cli.dir, "earlier"), "earlier");
+    const ran = await exported("--offline", "--data-dir", "nowhere", "--out", "earlier");
+    expect([ran.code, read("earlier")]).toEqual([2, "earlier"]);
+  });
+
+  it.each([
+    ["audit", "--json"],
+    ["usage", "--quiet", ...DAY],
+  ])("on standard output is its own result: keyrack %s export refuses %s", async (noun, flag, ...needed) => {
+    const stderr = `keyrack: ${flag} needs --out: without it, the export itself is printed.\n`;
+    expect(await cli.run([noun, "export", flag, ...needed])).toEqual({ code: 2, stdout: "", stderr });
+    expect((await cli.run([noun, "export", flag, ...needed, "--out", "with-out"])).code).toBe(0);
   });
 
   it("ends without an error when its reader has closed the pipe", async () => {

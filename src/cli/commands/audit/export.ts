@@ -5,7 +5,8 @@ import type { CommandSpec } from "../../api/command-spec.ts";
 import { buildRequest, type ApiOptions } from "../../api/send.ts";
 import { ApiError, download, type ApiRequest, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
-import { ExitError, fileError, plural, printResult } from "../../ui/output.ts";
+import { ExitError, fileError, plural, printResult, requireOut } from "../../ui/output.ts";
+import { openReplaced, type ReplacedFile } from "../../ui/replaced-file.ts";
 import { terminalLines } from "../../ui/terminal-lines.ts";
 import { readLog, refusePartialView } from "./log.ts";
 
@@ -18,29 +19,30 @@ const ROW_STARTS = ['{"action":"', '{"object":"audit_log"'];
 
 export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise<void> {
   const { offline, deployment, out, resume } = options as ExportFlags;
+  requireOut(options, out);
   const message = buildRequest(spec, [], options);
   const { after_seq = "0", ...filters } = message.query ?? {};
   const isLocal = offline === true || deployment === true;
   if (resume && (out === undefined || isLocal)) throw new ExitError("--resume needs --out and a server.", 2);
   if (isLocal && Object.keys(filters).length > 0)
     throw new ExitError("With --offline or --deployment only --after-seq selects rows.", 2);
-  // Before the file is opened, which empties it: a missing credential must not cost an earlier export.
   const target = isLocal ? null : requireBearer(resolveTarget(options));
   if (target) refusePartialView(target);
-  const { fd, after } = out === undefined ? { fd: undefined, after: 0 } : openOut(out, resume);
+  const { file, after } = out === undefined ? { file: undefined, after: 0 } : openOut(out, resume);
   const from = Math.max(Number(after_seq), after);
-  const rows = new RowOutput(fd);
+  const rows = new RowOutput(file);
   try {
     if (target) await streamLog(target, { ...message, query: { ...filters, after_seq: String(from) } }, rows);
     else {
       const { readOffline } = await import("./offline.ts");
       await readOffline(options, { after: from, limit: Infinity }, (row) => rows.take(row));
     }
+    file?.finish();
   } catch (error) {
     const isCut = error instanceof ExitError && error.exitCode === 3 && out !== undefined && !isLocal;
     throw isCut ? new ExitError(`${error.message} Continue with --resume.`, 3) : error;
   } finally {
-    if (fd !== undefined) closeSync(fd);
+    file?.close();
   }
   if (out === undefined) return;
   const human = `Exported ${plural(rows.count, "row")} to ${out}.`;
@@ -49,13 +51,13 @@ export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise
 
 /** Rows for a file, or for stdout without one. */
 class RowOutput extends Writable {
-  readonly #fd: number | undefined;
+  readonly #file: ReplacedFile | undefined;
   readonly #stdout = process.stdout.isTTY ? terminalLines() : process.stdout;
   count = 0;
 
-  constructor(fd: number | undefined) {
+  constructor(file: ReplacedFile | undefined) {
     super();
-    this.#fd = fd;
+    this.#file = file;
   }
 
   take(row: Record<string, unknown>): void {
@@ -72,8 +74,8 @@ class RowOutput extends Writable {
 
   #append(bytes: Buffer, done?: (error?: Error | null) => void): void {
     for (let at = bytes.indexOf(NEWLINE); at !== -1; at = bytes.indexOf(NEWLINE, at + 1)) this.count++;
-    if (this.#fd === undefined) return void this.#stdout.write(bytes, done);
-    writeFileSync(this.#fd, bytes);
+    if (!this.#file) return void this.#stdout.write(bytes, done);
+    this.#file.append(bytes);
     done?.();
   }
 }
@@ -91,14 +93,17 @@ async function streamLog(target: Target, message: ApiRequest, rows: RowOutput): 
   }
 }
 
-function openOut(file: string, resume = false): { fd: number; after: number } {
+function openOut(file: string, resume = false): { file: ReplacedFile; after: number } {
+  if (!resume) return { file: openReplaced(file), after: 0 };
   let fd: number;
   try {
-    fd = openSync(file, resume ? "a+" : "w", 0o600);
+    fd = openSync(file, "a+", 0o600);
   } catch (error) {
     throw fileError("write", file, error);
   }
-  return { fd, after: resume ? dropTornLine(fd, file) : 0 };
+  const after = dropTornLine(fd, file);
+  const append = (bytes: Buffer): void => writeFileSync(fd, bytes);
+  return { file: { append, finish: () => {}, close: () => closeSync(fd) }, after };
 }
 
 /** Truncates the file to its last whole line and returns the seq of that; 0 if it has only a part of a row. */

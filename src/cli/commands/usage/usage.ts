@@ -1,7 +1,6 @@
 // `keyrack usage`: the generated commands, with a series as a table and, on a terminal, a sparkline for each group, and
 // the export as a stream.
-import { once } from "node:events";
-import { createWriteStream } from "node:fs";
+import { Writable } from "node:stream";
 import type { Command } from "commander";
 import type { RouteOutput } from "../../../client.ts";
 import { addApiCommands } from "../../api/generated.ts";
@@ -9,7 +8,8 @@ import { buildRequest, sendRequest, type Run } from "../../api/send.ts";
 import { download } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
-import { dim, fileError, minute, print, printResult, table } from "../../ui/output.ts";
+import { dim, minute, print, printResult, requireOut, table } from "../../ui/output.ts";
+import { openReplaced, type ReplacedFile } from "../../ui/replaced-file.ts";
 import { terminalLines } from "../../ui/terminal-lines.ts";
 
 type Series = RouteOutput<"GET /v1/usage/series">;
@@ -72,18 +72,39 @@ const runSeries: Run = async (spec, args, options) => {
   print(seriesText(series, process.stdout.isTTY));
 };
 
+function fileOutput(file: ReplacedFile, written: (bytes: number) => void): Writable {
+  return new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      try {
+        file.append(chunk);
+        written(chunk.length);
+        done();
+      } catch (error) {
+        done(error as Error);
+      }
+    },
+  });
+}
+
 const runExport: Run = async (spec, args, options) => {
+  const file = options.out as string | undefined;
+  requireOut(options, file);
   const target = requireBearer(resolveTarget(options));
   const message = buildRequest(spec, args, options);
-  const file = options.out as string | undefined;
   if (file === undefined) return download(target, message, process.stdout.isTTY ? terminalLines() : process.stdout);
-  const out = createWriteStream(file, { mode: 0o600 });
-  await once(out, "open").catch((error: unknown) => {
-    throw fileError("write", file, error);
-  });
-  await download(target, message, out);
-  await new Promise((resolve) => out.end(resolve));
-  const json = { object: "usage_export", out: file, bytes: out.bytesWritten };
+  const out = openReplaced(file);
+  let bytes = 0;
+  try {
+    await download(
+      target,
+      message,
+      fileOutput(out, (count) => (bytes += count)),
+    );
+    out.finish();
+  } finally {
+    out.close();
+  }
+  const json = { object: "usage_export", out: file, bytes };
   printResult(options, { json, quiet: file, human: `Exported usage to ${file}.` });
 };
 
