@@ -6,7 +6,7 @@ import { dim, escapeControls, plural, print, table, type OutputOptions } from ".
 /** A record of a response. */
 export type Fields = Record<string, unknown>;
 type Report = Fields & { data: Fields[] };
-export type List = { object: "list"; data: Fields[]; has_more?: true; next_cursor?: string | null };
+export type List = { object: "list"; data: Fields[]; has_more?: boolean; next_cursor?: string | null };
 
 const PAST_TENSE: Record<string, string> = {
   create: "Created",

@@ -1,8 +1,9 @@
 // `keyrack audit list/verify/export/checkpoint`: over HTTP, directly on the database (--offline) or on an export
 // (--file).
-import type { Command } from "commander";
-import { addApiCommands, commandSpec } from "../../api/generated.ts";
-import { runApiCommand, type ApiOptions } from "../../api/send.ts";
+import type { Command, OptionValues } from "commander";
+import type { CommandSpec } from "../../api/command-spec.ts";
+import { addApiCommands } from "../../api/generated.ts";
+import { buildRequest, runApiCommand, type ApiOptions } from "../../api/send.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
 import { listText, moreText, type List } from "../../ui/format.ts";
 import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
@@ -24,15 +25,21 @@ export function addTo(program: Command): void {
     list: {
       flags: (command) =>
         offlineFlags(command).option("--tail <rows>", "the newest rows, newest first; instead of --limit and --order"),
-      run: (spec, args, options) =>
-        options.deployment || options.offline ? listLocal(options) : runApiCommand(spec, args, withTail(options)),
+      run: (spec, args, options) => {
+        refuseUnused(options);
+        const isLocal = options.deployment || options.offline;
+        return isLocal ? listLocal(spec, options) : runApiCommand(spec, args, withTail(options));
+      },
     },
     export: {
       flags: (command) =>
         offlineFlags(command)
           .option("--out <file>", "file to write instead of stdout")
           .option("--resume", "with --out: continue after the last whole line of the file"),
-      run: async (spec, _args, options) => (await import("./export.ts")).exportLog(spec, options),
+      run: async (spec, _args, options) => {
+        refuseUnused(options);
+        return (await import("./export.ts")).exportLog(spec, options);
+      },
     },
   });
   targetFlags(offlineFlags(outputFlags(audit.command("verify"), "print nothing; use the exit code")))
@@ -44,7 +51,10 @@ export function addTo(program: Command): void {
       "after",
       examples(["keyrack audit verify", "keyrack audit verify --file export.jsonl --checkpoint note.txt --vkey KEY"]),
     )
-    .action(async (options: VerifyOptions) => (await import("./verify.ts")).verify(options));
+    .action(async (options: VerifyOptions) => {
+      refuseUnused(options);
+      return (await import("./verify.ts")).verify(options);
+    });
   targetFlags(outputFlags(audit.command("checkpoint"), "print only the note"))
     .description("Print the newest signed checkpoint. Store it elsewhere: it proves later whether rows were removed.")
     .option("--vkey", "print the verifier key instead")
@@ -55,6 +65,20 @@ export function addTo(program: Command): void {
     .action((options: TargetOptions & OutputOptions & { vkey?: true }) => checkpoint(options));
 }
 
+const NEED_OFFLINE = ["dataDir", "databaseUrl", "config", "workspaceId"] as const;
+
+/** A flag that would be ignored may be the one that says which log is meant. */
+function refuseUnused(options: OptionValues): void {
+  const { offline, deployment, workspaceId } = options;
+  const unused = NEED_OFFLINE.find((name) => options[name] !== undefined);
+  if (unused && !offline && !deployment) {
+    const flag = unused.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`);
+    throw new ExitError(`--${flag} needs --offline${unused === "workspaceId" ? "" : " or --deployment"}.`, 2);
+  }
+  if (workspaceId !== undefined && deployment)
+    throw new ExitError("--workspace-id and --deployment cannot be used together.", 2);
+}
+
 function withTail({ tail, ...options }: ApiOptions): ApiOptions {
   if (tail === undefined) return options;
   if (options.limit !== undefined || options.order !== undefined)
@@ -63,16 +87,16 @@ function withTail({ tail, ...options }: ApiOptions): ApiOptions {
 }
 
 /** --deployment asks the instance, which adds the people behind the rows; --offline reads the bare rows. */
-async function listLocal(options: ApiOptions): Promise<void> {
+async function listLocal(spec: CommandSpec, options: ApiOptions): Promise<void> {
   if (options.tail !== undefined) throw new ExitError("--tail cannot be combined with --offline or --deployment.", 2);
-  const [after, limit] = [Number(options.afterSeq ?? 0), Number(options.limit ?? 50)];
-  if (!Number.isInteger(after) || after < 0 || !Number.isInteger(limit) || limit < 1 || limit > 200)
+  const { after_seq = 0, limit: count = 50, ...filters } = buildRequest(spec, [], options).query ?? {};
+  if (Object.keys(filters).length > 0)
+    throw new ExitError("With --offline or --deployment only --after-seq and --limit select rows.", 2);
+  const [after, limit] = [Number(after_seq), Number(count)];
+  if (after < 0 || limit < 1 || limit > 200)
     throw new ExitError("--after-seq must be 0 or more, --limit from 1 to 200.", 2);
-  const list: List = { object: "list", data: [] };
-  if (options.offline) {
-    const { readOffline } = await import("./offline.ts");
-    await readOffline(options, { after, limit }, (row) => list.data.push(row));
-  } else {
+  const list: List = options.offline ? await listOffline(options, after, limit) : { object: "list", data: [] };
+  if (!options.offline) {
     const { operate } = await import("../../operator.ts");
     Object.assign(list, await operate(options, "audit.list", { after_seq: after, limit }));
   }
@@ -83,7 +107,21 @@ async function listLocal(options: ApiOptions): Promise<void> {
     if (more) process.stderr.write(`${more}\n`);
     return;
   }
-  print(listText(list, commandSpec("audit", "list").columns));
+  print(listText(list, spec.columns));
+}
+
+/** The first rows of each chain. Chains that have more come last: the last row is where the list continues. */
+async function listOffline(options: ApiOptions, after: number, limit: number): Promise<List> {
+  const { readOffline } = await import("./offline.ts");
+  const chains = new Map<unknown, List["data"]>();
+  await readOffline(options, { after, limit: limit + 1 }, (row) => {
+    const rows = chains.get(row.workspace_id);
+    if (rows) rows.push(row);
+    else chains.set(row.workspace_id, [row]);
+  });
+  const hasMore = (rows: List["data"]): boolean => rows.length > limit;
+  const data = [...chains.values()].toSorted((a, b) => Number(hasMore(a)) - Number(hasMore(b)));
+  return { object: "list", data: data.flatMap((rows) => rows.slice(0, limit)), has_more: data.some(hasMore) };
 }
 
 async function checkpoint(options: TargetOptions & OutputOptions & { vkey?: true }): Promise<void> {

@@ -55,6 +55,10 @@ export async function withOfflineSource<T>(target: DatabaseTarget, work: (source
 const selectedChain = (options: OfflineOptions): string | undefined =>
   options.deployment ? NIL_WORKSPACE : options.workspaceId;
 
+function requireChain(chains: readonly string[], wanted: string): void {
+  if (!chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
+}
+
 /** The verifier key of a chain, from the checkpoint key in this database. */
 export async function storedVkey(source: Source, workspace_id: string): Promise<string | undefined> {
   const key = await readCheckpointKey(source);
@@ -71,7 +75,7 @@ export async function verifyOffline(
     const given = await loadCheckpoints(source);
     const wanted = selectedChain(options);
     const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
-    if (wanted && !chains.includes(wanted)) throw new ExitError(`There is no audit chain ${wanted}.`, 2);
+    if (wanted) requireChain(chains, wanted);
     const verifier = new ChainVerifications(target, new AbortController().signal);
     const verdicts: ChainVerdict[] = [];
     for (const workspace_id of wanted ? [wanted] : new Set([...chains, ...(given ? [given.workspace_id] : [])])) {
@@ -111,8 +115,9 @@ export async function readOffline(
 ): Promise<void> {
   await withOfflineSource(await databaseOf(operatorSettings(options)), async (source) => {
     const wanted = selectedChain(options);
-    const chains = wanted ? [{ workspace_id: wanted }] : await listChains(source);
-    for (const { workspace_id } of chains) {
+    const chains = (await listChains(source)).map(({ workspace_id }) => workspace_id);
+    if (wanted && wanted !== NIL_WORKSPACE) requireChain(chains, wanted); // the deployment's may have no row yet
+    for (const workspace_id of wanted ? [wanted] : chains) {
       let { after } = page;
       let left = page.limit;
       while (left > 0) {

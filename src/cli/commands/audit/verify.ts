@@ -32,8 +32,12 @@ export async function verify(options: VerifyOptions): Promise<void> {
 }
 
 async function verifyLog(options: VerifyOptions): Promise<void> {
-  if (options.file && options.offline) throw new ExitError("--file and --offline cannot be used together.", 2);
-  if (options.file || options.offline || options.deployment) return report(await verifyLocal(options), options);
+  const { file, offline, deployment } = options;
+  if (file && (offline || deployment))
+    throw new ExitError(`--file and --${offline ? "offline" : "deployment"} cannot be used together.`, 2);
+  if (options.vkey !== undefined && options.checkpoint === undefined)
+    throw new ExitError("--vkey needs --checkpoint: it is the key that signed it.", 2);
+  if (file || offline || deployment) return report(await verifyLocal(options), options);
   const target = requireBearer(resolveTarget(options));
   if (options.checkpoint) return report(await verifyByCheckpoint(target, options), options);
   const response = await verifyOnServer(target);
