@@ -8,7 +8,12 @@ import { fromHex, utf8 } from "../../src/kernel/crypto/bytes.ts";
 import { MerkleTree } from "../../src/kernel/crypto/merkle.ts";
 import { computeKeyId, formatCheckpoint, formatNote, formatVkey } from "../../src/kernel/crypto/signed-note.ts";
 import { sha256Bytes } from "../../src/platform/crypto.ts";
-import { startSeededServer, UNKNOWN_ID, type SeededServer } from "../../harness/processes/seeded-server.ts";
+import {
+  startSeededServer,
+  UNKNOWN_ID,
+  UNREACHABLE,
+  type SeededServer,
+} from "../../harness/processes/seeded-server.ts";
 
 let cli: SeededServer;
 
@@ -68,7 +73,15 @@ describe("a command", () => {
       "a limit with a fraction",
       () => ["audit", "list", "--offline", "--limit", "1.5", ...cli.dataDir],
       2,
-      "--limit from 1",
+      "--limit must be a whole number",
+    ],
+    ["a file for keys without --from-csv", () => ["key", "create", "--out", "new.csv"], 2, "--out needs --from-csv."],
+    ["a restart without --from-csv", () => ["key", "create", "--restart"], 2, "--restart needs --from-csv."],
+    [
+      "a profile for no workspace",
+      () => ["init", "--yes", "--save", "--out", "n.toml"],
+      2,
+      "--save needs --workspace-name",
     ],
     ["a missing data dir", () => ["user", "list", "--data-dir", "nowhere"], 2, "There is no database"],
     ["a migration while a server is running", () => ["db", "migrate", ...cli.dataDir], 1, "is using the data dir"],
@@ -100,6 +113,35 @@ describe("a command", () => {
       expect(ran.stdout + ran.stderr).not.toContain(cli.seed.secret_key);
     });
   }
+});
+
+describe("a whole credential", () => {
+  it.each([
+    "key find acme",
+    "key list --ids",
+    "key show",
+    "key revoke",
+    "audit list --target-id",
+    "audit export --target-id",
+    "secret-key revoke",
+    "quota show --key-id",
+  ])("is never part of a URL, which proxies log: keyrack %s", async (words) => {
+    const { key } = await cli.api("POST", "/v1/keys", {
+      project_id: cli.seed.project_id,
+      tenant_id: cli.seed.tenant_id,
+      env: "live",
+    });
+    for (const credential of [key, cli.seed.secret_key]) {
+      const ran = await cli.run([...words.split(" "), credential], { KEYRACK_URL: UNREACHABLE });
+      expect(ran).toEqual({ code: 2, stdout: "", stderr: expect.stringContaining("keyrack key lookup") });
+      expect(ran.stderr).not.toContain(credential);
+    }
+  });
+
+  it("is not what a display prefix or a similar name is taken for", async () => {
+    for (const word of ["kr_live_abcdef", `acme_test_${"customer".repeat(5)}`])
+      expect((await cli.run(["key", "find", word], { KEYRACK_URL: UNREACHABLE })).code).toBe(3);
+  });
 });
 
 describe("check-key", () => {

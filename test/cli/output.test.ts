@@ -52,7 +52,7 @@ describe("output", () => {
     expect([found.code, found.stdout]).toEqual([0, `${live.id}\n`]);
     expect((await cli.run(["key", "find", test.id])).stdout).toContain("Billing export");
     const refused = await cli.run(["key", "find", live.key]);
-    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining("lookup")]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("lookup")]);
     expect((await cli.run(["key", "find"])).code).toBe(2);
   });
 

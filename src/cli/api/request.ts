@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, IncomingMessage, RequestOptions } from "node:
 import type { Writable } from "node:stream";
 import type { Route, RouteInput, RouteOutput } from "../../client.ts";
 import { ExitError } from "../ui/output.ts";
+import { parseCredential, parseInviteToken } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
 import type { Detail } from "../../kernel/errors.ts";
 import { MIB } from "../../kernel/sizes.ts";
@@ -25,15 +26,27 @@ const TIMEOUT_MS = 30_000;
 /** How long a download may stall without receiving a byte. */
 const SILENCE_MS = MINUTE_MS;
 
+/** Proxies log URLs. */
+function refuseCredential(texts: readonly string[]): void {
+  const words = texts.flatMap((text) => text.split(/[\s,]+/));
+  if (words.some((word) => parseCredential(word) ?? parseInviteToken(word)))
+    throw new ExitError(
+      "A credential must not be part of a URL, which proxies log. Use its id: keyrack key lookup finds that of a key on standard input.",
+      2,
+    );
+}
+
 function buildUrl(base: string, { path, query = {} }: ApiRequest): URL {
   if (!URL.canParse(base) || !/^https?:$/.test(new URL(base).protocol))
     throw new ExitError(`${base} is not an http:// or https:// URL.`, 2);
+  refuseCredential(path.split("/").map(decodeURIComponent));
   const url = new URL(base.replace(/\/+$/, "") + path);
   for (const [name, value] of Object.entries(query)) {
     for (const item of Array.isArray(value) ? value : [value]) {
       if (item !== undefined) url.searchParams.append(name, String(item));
     }
   }
+  refuseCredential([...url.searchParams.values()]);
   return url;
 }
 
