@@ -85,6 +85,8 @@ async function init(options: InitOptions): Promise<void> {
     throw new ExitError(`${file} already exists. Use --force to overwrite it, or --out for another file.`, 2);
   if (!options.yes && !isTerminal())
     throw new ExitError("Cannot prompt without a terminal. Give the answers as flags, with --yes.", 2);
+  if (options.yes && options.save && !workspaceFromFlags(options))
+    throw new ExitError("--save needs --workspace-name and --workspace-slug.", 2);
   const wizard = options.yes ? undefined : await import("./wizard.ts");
   const answers = wizard ? await wizard.askSettings(answersFromFlags(options)) : answersFromFlags(options);
   // The same parsers as at every start; neither the environment nor a keyrack.toml here may change the result.

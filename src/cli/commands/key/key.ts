@@ -9,7 +9,7 @@ import { addApiCommands } from "../../api/generated.ts";
 import { buildRequest, requireFlags, runApiCommand, sendRequest, type ApiOptions } from "../../api/send.ts";
 import { ApiError } from "../../api/request.ts";
 import { printResponse } from "../../ui/format.ts";
-import { print } from "../../ui/output.ts";
+import { ExitError, print } from "../../ui/output.ts";
 import { reasonLines, verdictFields } from "./verdict.ts";
 
 type CreateOptions = ApiOptions & { fromCsv?: string; out?: string; restart?: true };
@@ -34,6 +34,8 @@ export function addTo(program: Command): void {
 
 async function create(spec: CommandSpec, options: CreateOptions): Promise<void> {
   if (!options.fromCsv) {
+    const unused = (["out", "restart"] as const).find((name) => options[name] !== undefined);
+    if (unused) throw new ExitError(`--${unused} needs --from-csv.`, 2);
     requireFlags(spec, options);
     return runApiCommand(spec, [], options);
   }
