@@ -116,14 +116,16 @@ export function fileProblem({ folder, manifest: { file, bytes } }: Backup): stri
   return size === bytes ? null : `${file} has ${size} bytes where the manifest says ${bytes}`;
 }
 
+/** The second, from the name, and within it the time in the manifest, because the suffix of a name is random. */
+const sortKey = ({ id, manifest }: Backup | BrokenBackup): string =>
+  [id.split("-")[0], manifest?.created_at, id].join(" ");
+
 /** Newest first. Ignores entries that are not named like a backup. */
 export function listBackups(dir: string): (Backup | BrokenBackup)[] {
   if (!existsSync(dir)) return [];
   const names = readdirSync(dir).filter((name) => ID.test(name));
-  return names
-    .toSorted()
-    .toReversed()
-    .map((name) => readBackup(join(dir, name)));
+  const backups = names.map((name) => readBackup(join(dir, name)));
+  return backups.toSorted((a, b) => (sortKey(a) < sortKey(b) ? 1 : -1));
 }
 
 type Choice = { dialect: Dialect; deploymentId: string | null; now: number };

@@ -1,9 +1,9 @@
 // Detecting damage: any changed byte, a missing or truncated file, and a manifest that points elsewhere.
-import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { cpSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createBackup } from "../../src/backup/create.ts";
-import { backupDir, findBackup, writeManifest } from "../../src/backup/files.ts";
+import { backupDir, chooseBackup, findBackup, writeManifest } from "../../src/backup/files.ts";
 import { viewBackups } from "../../src/backup/list.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
@@ -11,6 +11,7 @@ import { verifyBackup } from "../../src/backup/verify.ts";
 import { runBackends } from "../../harness/databases/backends.ts";
 import { addTenants, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
+import { tempDir } from "../../harness/processes/cli.ts";
 import { seeded } from "../../harness/random.ts";
 
 const quiet = (): void => {};
@@ -61,6 +62,29 @@ for (const backend of runBackends) {
     });
   });
 }
+
+describe("the newest of several backups of one second", () => {
+  it("is the one that was made last, whatever their random suffixes are", async () => {
+    using at = tempDir();
+    await using fixture = await testServices("sqlite");
+    const { manifest, folder } = findBackup(at.dir, (await createBackup(fixture.services)).folder);
+    const ids: string[] = [];
+    for (const [suffix, ms] of [
+      ["bbbbbb", 1],
+      ["cccccc", 2],
+      ["aaaaaa", 3],
+    ] as const) {
+      const id = `20261115T030000Z-${suffix}`;
+      cpSync(folder, join(at.dir, id), { recursive: true });
+      rmSync(join(at.dir, id, "manifest.json"));
+      await writeManifest(join(at.dir, id), { ...manifest, id, created_at: `2026-11-15T03:00:00.00${ms}Z` });
+      ids.unshift(id);
+    }
+    expect(viewBackups({ data_dir: at.dir, backup_dir: at.dir }).map(({ id }) => id)).toEqual(ids);
+    const { dialect, deployment_id: deploymentId = null } = manifest;
+    expect(chooseBackup(at.dir, undefined, { dialect, deploymentId, now: Date.UTC(2026, 10, 16) }).id).toBe(ids[0]);
+  });
+});
 
 describe("a manifest", () => {
   it("that names a file outside its backup is rejected", async () => {
