@@ -12,7 +12,7 @@ import type { Inspection } from "../store/threads/tasks.ts";
 import { assertCopyTarget, dropCopy, finishCopy, startCopy } from "../store/postgres/copy-target.ts";
 import { assertNotInUse } from "../store/postgres/restore.ts";
 import type { OnProgress } from "../store/progress.ts";
-import { readAppliedMigrations } from "../store/schema/applied.ts";
+import { hasSchema, readAppliedMigrations } from "../store/schema/applied.ts";
 import { loadMigrations } from "../store/schema/migrate.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 import { removeSqlite, swapSqlite } from "../store/sqlite/swap.ts";
@@ -94,6 +94,8 @@ async function assertDestination(to: DatabaseTarget): Promise<void> {
 }
 
 async function assertCurrentSchema({ source }: CopySource, from: DatabaseTarget): Promise<void> {
+  if (!(await hasSchema(source)))
+    throw new BackupRefused(`There is no Keyrack database at ${describeTarget(from)}.`, 2);
   const applied = (await readAppliedMigrations(source)).map(({ version, checksum }) => `${version} ${checksum}`);
   const known = loadMigrations(from.kind).map(({ version, checksum }) => `${version} ${checksum}`);
   if (applied.join() !== known.join())

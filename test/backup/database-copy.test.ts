@@ -14,6 +14,7 @@ import { withPostgres } from "../../src/store/postgres/client.ts";
 import { backends, freshDatabase } from "../../harness/databases/backends.ts";
 import { deployment, setUpWorkspace, type Deployment } from "../../harness/instances/deployment.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
+import { keyrack } from "../../harness/processes/cli.ts";
 import { until } from "../../harness/waiting.ts";
 
 const quiet = (): void => {};
@@ -207,7 +208,27 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
     await there.dispose();
   });
 
-  it("refuses a schema other than public and a role that does not own it, also with --dry-run", async () => {
+  it("refuses an empty database of PostgreSQL as its source", async () => {
+    await using d = await deployment("sqlite");
+    const empty = await emptyPostgres();
+    const settings = d.settings({ database_url: empty.target.url });
+    const to = { kind: "sqlite", file: join(d.dir, "new.db") } as const;
+    const refused = await copyOffline({ settings, to, dryRun: true, onProgress: quiet }).catch(refusal);
+    expect(refused).toMatchObject({ exitCode: 2, message: expect.stringMatching(/^There is no Keyrack database at /) });
+    for (const words of [
+      ["db", "check"],
+      ["audit", "verify", "--offline"],
+      ["audit", "list", "--offline"],
+    ])
+      expect(await keyrack([...words, "--data-dir", d.dir, "--database-url", empty.target.url])).toEqual({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringMatching(/^keyrack: There is no Keyrack database at .*\.\n$/),
+      });
+    await empty.dispose();
+  });
+
+  it("refuses a schema other than public, a role that does not own it and lost commits, also with --dry-run", async () => {
     await using d = await deployment("sqlite");
     await (await d.start()).stop();
     const there = await emptyPostgres();
@@ -232,6 +253,12 @@ describe.each(backends.filter((back) => back === "postgres"))("db copy with %s",
         message: expect.stringContaining("set search_path to public") as string,
       });
     }
+    await rawSql(target, `alter database ${new URL(target.url).pathname.slice(1)} set synchronous_commit = off`);
+    for (const dryRun of [true, false])
+      expect(await go(target.url, dryRun)).toMatchObject({
+        exitCode: 2,
+        message: "PostgreSQL runs with synchronous_commit=off: it must be on",
+      });
     const made = "select count(*) as n from pg_tables where schemaname in ('public', 'other')";
     expect(await rawSql(target, made)).toEqual([{ n: 0 }]);
     await there.dispose();

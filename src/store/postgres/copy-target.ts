@@ -3,6 +3,7 @@
 import type { Client } from "pg";
 import { MIGRATION_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
+import { checkServerSettings, SELECT_SERVER_SETTINGS, type ServerSetting } from "./server-settings.ts";
 import { ToolRefused } from "./tools.ts";
 
 export const UNFINISHED_COPY = "keyrack copy unfinished";
@@ -15,7 +16,10 @@ const READ_TARGET = `select current_schema()::text as schema, quote_ident(curren
     coalesce(pg_has_role(n.nspowner, 'USAGE'), false) and has_database_privilege(current_database(), 'CREATE') as owns
   from (values (1)) one left join pg_namespace n on n.nspname = 'public'`;
 
-/** Refuses a database that a copy could not mark or drop, or that holds anything but an unfinished copy. */
+/**
+ * Refuses a database that a copy could not mark or drop, that holds anything but an unfinished copy, or on which a
+ * server would not start.
+ */
 export function assertCopyTarget(url: string, name: string): Promise<void> {
   return withPostgres(url, async (client) => {
     const { schema, role, database, owns, mark } = await readTarget(client);
@@ -28,6 +32,7 @@ export function assertCopyTarget(url: string, name: string): Promise<void> {
         `The role ${role} does not own the database ${name}. Run as a superuser: alter database ${database} owner to ${role}; alter schema public owner to ${role}`,
       );
     await assertVacant(client, mark, name);
+    checkServerSettings((await client.query<ServerSetting>(SELECT_SERVER_SETTINGS)).rows);
   });
 }
 

@@ -15,8 +15,8 @@ import { assertUsable } from "./maintenance.ts";
 import { toMultiRow } from "./multi-row.ts";
 import { isDeadlock, isOverloaded, isStalePlan, PING, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
+import { checkServerSettings, SELECT_SERVER_SETTINGS, type ServerSetting } from "./server-settings.ts";
 
-const VERSION_MIN = 150_000;
 const CHANNEL = "keyrack";
 const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
 const NOTIFY = "select pg_notify($1, payload) from unnest($2::text[]) as payload";
@@ -133,22 +133,13 @@ export class PostgresDriver implements Driver {
   }
 
   async #assertServer(): Promise<string[]> {
-    const rows = await this.reader.query<{ name: string; setting: string }>(
-      "select name, setting from pg_settings where name in ('server_version_num','fsync','full_page_writes','synchronous_commit','data_checksums')",
-    );
-    const settings = Object.fromEntries(rows.map(({ name, setting }) => [name, setting]));
-    if (Number(settings.server_version_num) < VERSION_MIN) throw new Error("PostgreSQL 15 or newer is required");
-    for (const name of ["fsync", "full_page_writes"]) {
-      if (settings[name] !== "on") throw new Error(`PostgreSQL runs with ${name}=${settings[name]}: it must be on`);
-    }
-    if (settings.synchronous_commit === "off")
-      throw new Error("PostgreSQL runs with synchronous_commit=off: it must be on");
+    const warnings = checkServerSettings(await this.reader.query<ServerSetting>(SELECT_SERVER_SETTINGS));
     const [marked] = await this.reader.query<{ mark: string | null }>(
       "select obj_description(current_schema()::regnamespace, 'pg_namespace') as mark",
     );
     if (marked?.mark === UNFINISHED_COPY && !this.#unfinishedCopy)
       throw new Error("PostgreSQL holds an unfinished copy. Run keyrack db copy again.");
-    return settings.data_checksums === "off" ? ["PostgreSQL runs without data checksums"] : [];
+    return warnings;
   }
 
   async reconnect(): Promise<void> {

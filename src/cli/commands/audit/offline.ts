@@ -8,7 +8,8 @@ import { preferNativeFolders } from "../../../platform/native-addons.ts";
 import { readChainRows, readCheckpointKey, listChains } from "../../../store/audit/chains.ts";
 import { ChainVerifications } from "../../../store/audit/chain-verifications.ts";
 import { expectedCheckpoints } from "../../../store/offline/contents.ts";
-import type { DatabaseTarget } from "../../../store/target.ts";
+import { hasSchema } from "../../../store/schema/applied.ts";
+import { describeTarget, type DatabaseTarget } from "../../../store/target.ts";
 import { openSource, type Source } from "../../../store/offline/source.ts";
 import type { AuditLogRow } from "../../../store/schema/tables.ts";
 import type { Checkpoints, ChainVerdict } from "./verify-rows.ts";
@@ -44,6 +45,8 @@ export async function withOfflineSource<T>(target: DatabaseTarget, work: (source
     throw refused instanceof ExitError ? refused : new ExitError((error as Error).message, 3);
   }
   try {
+    if (!(await hasSchema(source)))
+      throw new ExitError(`There is no Keyrack database at ${describeTarget(target)}.`, 2);
     return await work(source);
   } catch (error) {
     throw toStartRefused(error, place);
