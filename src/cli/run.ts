@@ -47,6 +47,23 @@ function expandHelp(args: string[]): string[] {
   return name === undefined || Object.hasOwn(commandTable, name) ? [...args.slice(1), "--help"] : args.slice(1);
 }
 
+/** Whether the words name no command. A group of commands may be one itself, as `scan` is. */
+function isUnknown(program: Command, words: readonly string[]): boolean {
+  let command = program;
+  for (const word of words.filter((each) => !each.startsWith("-"))) {
+    if (command.commands.length === 0 || command.registeredArguments.length > 0 || word === "help") return false;
+    const next = command.commands.find((each) => each.name() === word || each.aliases().includes(word));
+    if (!next) return true;
+    command = next;
+  }
+  return false;
+}
+
+/** Commander answers --help, with exit code 0, before it looks at the command: an unknown one must be refused. */
+function dropHelp(words: string[]): string[] {
+  return words.filter((word) => word !== "--help" && word !== "-h");
+}
+
 /** Accepts `--debug` anywhere before `--`; commander accepts it only before the command. */
 function extractDebug(argv: string[]): { args: string[]; debug: boolean } {
   const end = argv.indexOf("--");
@@ -61,7 +78,7 @@ export async function runCommandLine(argv: string[]): Promise<number> {
   try {
     const words = expandHelp(args);
     const program = await buildProgram(words.find((word) => !word.startsWith("-")));
-    await program.parseAsync(words, { from: "user" });
+    await program.parseAsync(isUnknown(program, words) ? dropHelp(words) : words, { from: "user" });
     return process.exitCode === undefined ? 0 : Number(process.exitCode);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;

@@ -61,6 +61,10 @@ describe("a command", () => {
     ["an invalid choice", () => ["secret-key", "create", "--env", "prod"], 2, "live, test"],
     ["an unknown noun", () => ["keys"], 2, "keyrack: unknown command 'keys' (Did you mean key?)"],
     ["help on an unknown noun", () => ["help", "nope"], 2, "keyrack: unknown command 'nope'"],
+    ["--help of an unknown noun", () => ["nope", "--help"], 2, "keyrack: unknown command 'nope'"],
+    ["--help of an unknown verb", () => ["key", "lst", "--help"], 2, "unknown command 'lst' (Did you mean list?)"],
+    ["help on an unknown verb", () => ["help", "key", "bogus"], 2, "keyrack: unknown command 'bogus'"],
+    ["--help before an unknown verb", () => ["key", "-h", "bogus"], 2, "keyrack: unknown command 'bogus'"],
     ["an unknown flag", () => ["key", "list", "--limt", "2"], 2, "'--limt' (Did you mean --limit?) (add --help"],
     [
       "a flag that is also unset",
@@ -113,6 +117,22 @@ describe("a command", () => {
       expect(ran.stdout + ran.stderr).not.toContain(cli.seed.secret_key);
     });
   }
+});
+
+describe("help", () => {
+  it.each([
+    [["--help"], "keyrack"],
+    [["help", "key"], "keyrack key"],
+    [["key", "list", "--help"], "keyrack key list"],
+    [["help", "key", "list"], "keyrack key list"],
+    [["key", "help", "list"], "keyrack key list"],
+    [["scan", "src", "--help"], "keyrack scan"],
+    [["scan", "patterns", "--help"], "keyrack scan patterns"],
+    [["key", "show", "an-id", "--help"], "keyrack key show"],
+  ])("is that of the command: %j", async (words, command) => {
+    const { code, stdout } = await cli.run(words);
+    expect([code, stdout.split("\n")[0]]).toEqual([0, expect.stringMatching(`^Usage: ${command} [[<]`)]);
+  });
 });
 
 describe("a whole credential", () => {
