@@ -44,6 +44,27 @@ describe("profiles", () => {
   });
 });
 
+describe("a file of profiles", () => {
+  it.each([
+    ["a number", "5"],
+    ["an object without a URL", '{"secret_key":"x"}'],
+  ])("that has a broken profile is refused with its name: %s", async (_what, profile) => {
+    const home = join(cli.dir, "broken");
+    mkdirSync(join(home, "keyrack"), { recursive: true });
+    writeFileSync(join(home, "keyrack", "profiles.json"), `{"profiles":{"x":${profile}}}`, { mode: 0o600 });
+    const message = 'the profile "x" has no URL. Fix or remove it.';
+    for (const args of [
+      ["profile", "list"],
+      ["whoami", "--profile", "x"],
+    ])
+      expect(await cli.run(args, { XDG_CONFIG_HOME: home })).toMatchObject({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringContaining(message) as string,
+      });
+  });
+});
+
 describe("keyrack login", () => {
   it("saves a secret key that may only verify, and refuses one that is not valid", async () => {
     const own = { XDG_CONFIG_HOME: join(cli.dir, "restricted"), KEYRACK_SECRET_KEY: "", KEYRACK_URL: "" };

@@ -18,12 +18,16 @@ export function readProfiles(): Profiles {
   if (!existsSync(file)) return { current: null, profiles: {} };
   if ((statSync(file).mode & 0o077) !== 0)
     throw new ExitError(`${file} is readable by others. Run: chmod 600 ${file}`, 2);
+  let read: Partial<Profiles> | null;
   try {
-    const { current = null, profiles = {} } = JSON.parse(readFileSync(file, "utf8")) as Partial<Profiles>;
-    return { current, profiles };
+    read = JSON.parse(readFileSync(file, "utf8")) as Partial<Profiles> | null;
   } catch {
     throw new ExitError(`${file} is not valid JSON. Fix or remove it.`, 2);
   }
+  const { current = null, profiles = {} } = read ?? {};
+  const broken = Object.entries(profiles).find(([, profile]) => typeof (profile as Profile | null)?.url !== "string");
+  if (broken) throw new ExitError(`${file}: the profile "${broken[0]}" has no URL. Fix or remove it.`, 2);
+  return { current, profiles };
 }
 
 function writeProfiles(profiles: Profiles): void {

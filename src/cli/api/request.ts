@@ -19,6 +19,8 @@ export type ApiRequest = {
   body?: unknown;
   idempotencyKey?: string | undefined;
   timeoutMs?: number;
+  /** Fields that a flag of the same name can set. */
+  flags?: readonly string[];
 };
 
 const RESPONSE_MAX = 64 * MIB;

@@ -47,7 +47,8 @@ export function buildRequest(spec: CommandSpec, args: string[], options: ApiOpti
     else if (Array.isArray(value)) query[flag.name] = value as string[];
     else query[flag.name] = typeof value === "string" ? value : JSON.stringify(value);
   }
-  return { method, path, query, ...(spec.hasBody && { body }), idempotencyKey: options.idempotencyKey };
+  const flags = spec.flags.map(({ name }) => name);
+  return { method, path, query, ...(spec.hasBody && { body }), idempotencyKey: options.idempotencyKey, flags };
 }
 
 /** Sends a request. A refusal ends the command with 1; --json prints its body unchanged. */
@@ -62,11 +63,11 @@ export async function sendRequest(
   return response;
 }
 
-/** `--expires-at` for the field expires_at that a flag set. */
-function nameAsFlag(path: string, { query, body }: ApiRequest): string {
+/** `--expires-at` for the field expires_at that a flag sets. */
+function nameAsFlag(path: string, { query, body, flags = [] }: ApiRequest): string {
   const field = /^\w+/.exec(path)?.[0] ?? "";
-  const isGiven = Object.hasOwn({ ...query, ...(body as object | undefined) }, field);
-  return isGiven ? `--${field.replaceAll("_", "-")}${path.slice(field.length)}` : path;
+  const isFlag = flags.includes(field) || Object.hasOwn({ ...query, ...(body as object | undefined) }, field);
+  return isFlag ? `--${field.replaceAll("_", "-")}${path.slice(field.length)}` : path;
 }
 
 /**

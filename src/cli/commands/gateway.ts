@@ -155,13 +155,16 @@ function splitList(text: string): string[] {
   return text.split(",").map((entry) => entry.trim());
 }
 
+/** `--secret-key` for secretKey. */
+const toFlag = (option: string): string => `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 /** An option that the SDK rejects is wrong usage of the command. */
 function asUsageError<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
     if (error instanceof TypeError)
-      throw new ExitError(error.message.replace(/^keyrack: /, "").replace(/^secretKey /, "--secret-key "), 2);
+      throw new ExitError(error.message.replace(/^keyrack: /, "").replaceAll(/\b[a-z]+[A-Z]\w*/g, toFlag), 2);
     throw error;
   }
 }

@@ -96,6 +96,7 @@ async function loginWithKey(url: string, options: LoginOptions): Promise<Profile
   const given = options.secretKey ?? (isTerminal() ? await readSecret("Secret key") : undefined);
   if (!given) throw new ExitError("No credential given. Use --email or --secret-key.", 2);
   const secret_key = given === "-" ? await readStdin() : given;
+  if (!secret_key) throw new ExitError("No secret key. Pass it on standard input.", 2);
   const target: Target = { url, bearer: secret_key, ...credential(secret_key, "--secret-key") };
   const response = await request(target, WORKSPACE);
   if (lacksPermission(response)) return { url, secret_key, about: "a restricted secret key" };

@@ -46,6 +46,7 @@ async function readList(options: QuotaOptions, path: string, columns: readonly s
 }
 
 async function grant(options: QuotaOptions): Promise<void> {
+  if (options.units === undefined) throw new ExitError("Missing: --units.", 2);
   const units = Number(options.units);
   if (!Number.isInteger(units)) throw new ExitError("--units must be a whole number.", 2);
   const { env, expiresAt, reason, reference } = options;

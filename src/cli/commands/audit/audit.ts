@@ -79,10 +79,15 @@ function refuseUnused(options: OptionValues): void {
     throw new ExitError("--workspace-id and --deployment cannot be used together.", 2);
 }
 
+/** On a page, as the server has it. */
+const ROWS_MAX = 200;
+
 function withTail({ tail, ...options }: ApiOptions): ApiOptions {
   if (tail === undefined) return options;
   if (options.limit !== undefined || options.order !== undefined)
     throw new ExitError("--tail cannot be combined with --limit or --order.", 2);
+  if (!/^\d{1,3}$/.test(tail as string) || Number(tail) < 1 || Number(tail) > ROWS_MAX)
+    throw new ExitError(`--tail must be a whole number from 1 to ${ROWS_MAX}.`, 2);
   return { ...options, limit: tail, order: "desc" };
 }
 
@@ -93,8 +98,8 @@ async function listLocal(spec: CommandSpec, options: ApiOptions): Promise<void> 
   if (Object.keys(filters).length > 0)
     throw new ExitError("With --offline or --deployment only --after-seq and --limit select rows.", 2);
   const [after, limit] = [Number(after_seq), Number(count)];
-  if (after < 0 || limit < 1 || limit > 200)
-    throw new ExitError("--after-seq must be 0 or more, --limit from 1 to 200.", 2);
+  if (after < 0 || limit < 1 || limit > ROWS_MAX)
+    throw new ExitError(`--after-seq must be 0 or more, --limit from 1 to ${ROWS_MAX}.`, 2);
   const list: List = options.offline ? await listOffline(options, after, limit) : { object: "list", data: [] };
   if (!options.offline) {
     const { operate } = await import("../../operator.ts");

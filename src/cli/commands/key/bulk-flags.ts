@@ -16,6 +16,9 @@ export type BulkBody = {
   limit?: number;
 };
 
+/** The most that one call may change. */
+export const KEYS_MAX = 500;
+
 const number =
   (flag: string) =>
   (text: string): number => {
@@ -23,6 +26,13 @@ const number =
     if (text.trim() === "" || !Number.isFinite(value)) throw new ExitError(`--${flag} must be a number.`, 2);
     return value;
   };
+
+/** A dry run sends another limit, and must not accept what the run refuses. */
+function keysPerCall(text: string): number {
+  const keys = number("limit")(text);
+  if (Number.isInteger(keys) && keys >= 1 && keys <= KEYS_MAX) return keys;
+  throw new ExitError(`--limit must be a whole number from 1 to ${KEYS_MAX}.`, 2);
+}
 
 /** Named as the fields of the filter. */
 export const FILTERS: readonly Option[] = [
@@ -48,8 +58,15 @@ export const FIELDS: readonly Option[] = [
   new Option("--grace-days <days>", "cap_expiry: days that every key keeps working at least; 30 by default").argParser(
     number("grace-days"),
   ),
-  new Option("--limit <keys>", "keys per transaction, up to 500; 200 by default").argParser(number("limit")),
+  new Option("--limit <keys>", "keys per transaction, up to 500; 200 by default").argParser(keysPerCall),
 ];
+
+/** `--ids[0]` for filter.ids[0]. Other fields of the request have no flag. */
+export function flagOf(path: string): string {
+  const [field = "", rest = ""] = path.replace(/^filter\./, "").split(/(?=\[)/);
+  const flag = [...FILTERS, ...FIELDS].find((each) => each.name() === field.replaceAll("_", "-"));
+  return flag?.long ? flag.long + rest : path;
+}
 
 export function bodyOf(options: KeyBulkOptions): BulkBody {
   const given = (flags: readonly Option[]): Record<string, unknown> => {

@@ -15,7 +15,7 @@ import { sendUntilDone } from "../csv-import/retry.ts";
 import { openAppend } from "../csv-import/append-file.ts";
 import { printerBeside } from "../csv-import/inherited.ts";
 import type { BulkAction } from "../../../kernel/bulk-actions.ts";
-import { bodyOf, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
+import { bodyOf, flagOf, KEYS_MAX, type BulkBody, type KeyBulkOptions } from "./bulk-flags.ts";
 import { awaitVersions, type Versions } from "./bulk-wait.ts";
 import { MINUTE_MS } from "../../../kernel/durations.ts";
 
@@ -52,11 +52,12 @@ const ASKED: Record<BulkAction, string> = {
   cap_expiry: "Cap the expiry of",
 };
 const KEY_COLUMNS = ["id", "successor_id", "key", "project_id", "tenant_id", "env", "name"] as const;
-const DRY_RUN_KEYS = 500;
 const CALL_MS = MINUTE_MS;
 
-const send = (target: Target, body: object, idempotencyKey?: string): Promise<BulkPage> =>
-  sendUntilDone<BulkPage>(target, { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS });
+function send(target: Target, body: object, idempotencyKey?: string): Promise<BulkPage> {
+  const message = { method: "POST", path: "/v1/bulk/keys", body, idempotencyKey, timeoutMs: CALL_MS };
+  return sendUntilDone<BulkPage>(target, message, flagOf);
+}
 
 /** `print`: where results go, which is not the file of new keys. */
 type RunOptions = KeyBulkOptions & { print(text: string): void };
@@ -69,7 +70,7 @@ async function findMatches(target: Target, action: BulkAction, body: BulkBody): 
   let bulk_id: string | undefined;
   let total = 0;
   for (let cursor: string | null | undefined; cursor !== null; ) {
-    const page = { ...body, action, dry_run: true, limit: DRY_RUN_KEYS, ...(cursor && { cursor }) };
+    const page = { ...body, action, dry_run: true, limit: KEYS_MAX, ...(cursor && { cursor }) };
     const answer = await send(target, page);
     bulk_id ??= answer.bulk_id;
     for (const { project_id, env } of answer.data) {
