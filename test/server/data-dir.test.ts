@@ -16,6 +16,7 @@ import {
   readPrivateFile,
   requireDatabase,
 } from "../../src/server/data-dir.ts";
+import { callInstance } from "../../src/server/operator-socket/client.ts";
 import { DataDirInUse, type DataDirLock } from "../../src/store/sqlite/lock.ts";
 
 const USER = 4747;
@@ -85,6 +86,15 @@ describe.runIf(isRoot("secrets of other users"))("a secret file", () => {
     writeFileSync(file, "secret", { mode: 0o640 });
     chmodSync(file, 0o640);
     expect(() => readPrivateFile(file)).toThrow("is readable by others");
+  });
+});
+
+describe.runIf(isRoot("data dirs of other users"))("a data dir that this user may not enter", () => {
+  it("is what a command names, not a socket of which nothing is known", async () => {
+    using temp = tempDir();
+    chmodSync(temp.dir, 0o700);
+    const refused = asUser(() => callInstance(temp.dir, "instance.show", {}));
+    await expect(refused).rejects.toThrow(`${temp.dir} belongs to another user: run this as that user.`);
   });
 });
 

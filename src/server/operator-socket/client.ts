@@ -1,4 +1,5 @@
 // The client side of keyrack.sock, used by CLI commands.
+import { statSync } from "node:fs";
 import { connect } from "node:net";
 import { ExitError } from "../../kernel/exit-error.ts";
 import { readLines, socketPath, writeLine, type Reply } from "./protocol.ts";
@@ -33,10 +34,18 @@ export function callInstance(
     socket.on("error", (error: NodeJS.ErrnoException) => {
       const notRunning = !connected && ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
       if (notRunning) resolve(undefined);
-      else if (error.code === "EACCES")
-        reject(new ExitError(`${path} belongs to another user: run this as the one that runs the server.`, 1));
+      else if (error.code === "EACCES") reject(new ExitError(refusedAt(dir, path), 1));
       else reject(new ExitError(`The connection to the instance was lost: ${error.code ?? error.message}.`, 3));
     });
     socket.on("close", () => reject(new ExitError("The instance stopped before it responded.", 3)));
   });
+}
+
+function refusedAt(dir: string, path: string): string {
+  try {
+    statSync(path);
+  } catch {
+    return `${dir} belongs to another user: run this as that user.`; // whether it has a socket cannot be known
+  }
+  return `${path} belongs to another user: run this as the one that runs the server.`;
 }
