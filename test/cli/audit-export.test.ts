@@ -110,15 +110,6 @@ describe("keyrack audit export", () => {
     expect([ran.code, read("earlier")]).toEqual([2, "earlier"]);
   });
 
-  it.each([
-    ["audit", "--json"],
-    ["usage", "--quiet", ...DAY],
-  ])("on standard output is its own result: keyrack %s export refuses %s", async (noun, flag, ...needed) => {
-    const stderr = `keyrack: ${flag} needs --out: without it, the export itself is printed.\n`;
-    expect(await cli.run([noun, "export", flag, ...needed])).toEqual({ code: 2, stdout: "", stderr });
-    expect((await cli.run([noun, "export", flag, ...needed, "--out", "with-out"])).code).toBe(0);
-  });
-
   it("ends without an error when its reader has closed the pipe", async () => {
     const closed = new Writable({
       write: (_chunk, _encoding, done) => done(Object.assign(new Error("write EPIPE"), { code: "EPIPE" })),

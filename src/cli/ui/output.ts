@@ -45,12 +45,6 @@ export function printResult(options: OutputOptions, result: { json: unknown; qui
   if (text !== "") print(text);
 }
 
-/** An export on standard output is its own result. */
-export function requireOut({ json, quiet }: OutputOptions, out: string | undefined): void {
-  if ((json || quiet) && out === undefined)
-    throw new ExitError(`--${json ? "json" : "quiet"} needs --out: without it, the export itself is printed.`, 2);
-}
-
 /** Aligned columns. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];

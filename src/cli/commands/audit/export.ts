@@ -5,7 +5,7 @@ import type { CommandSpec } from "../../api/command-spec.ts";
 import { buildRequest, type ApiOptions } from "../../api/send.ts";
 import { ApiError, download, type ApiRequest, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
-import { ExitError, fileError, plural, printResult, requireOut } from "../../ui/output.ts";
+import { ExitError, fileError, plural, printResult } from "../../ui/output.ts";
 import { openReplaced, type ReplacedFile } from "../../ui/replaced-file.ts";
 import { terminalLines } from "../../ui/terminal-lines.ts";
 import { readLog, refusePartialView } from "./log.ts";
@@ -19,7 +19,6 @@ const ROW_STARTS = ['{"action":"', '{"object":"audit_log"'];
 
 export async function exportLog(spec: CommandSpec, options: ApiOptions): Promise<void> {
   const { offline, deployment, out, resume } = options as ExportFlags;
-  requireOut(options, out);
   const message = buildRequest(spec, [], options);
   const { after_seq = "0", ...filters } = message.query ?? {};
   const isLocal = offline === true || deployment === true;

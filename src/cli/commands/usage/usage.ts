@@ -8,7 +8,7 @@ import { buildRequest, sendRequest, type Run } from "../../api/send.ts";
 import { download } from "../../api/request.ts";
 import { requireBearer, resolveTarget } from "../../api/target.ts";
 import { cell } from "../../ui/format.ts";
-import { dim, minute, print, printResult, requireOut, table } from "../../ui/output.ts";
+import { dim, minute, print, printResult, table } from "../../ui/output.ts";
 import { openReplaced, type ReplacedFile } from "../../ui/replaced-file.ts";
 import { terminalLines } from "../../ui/terminal-lines.ts";
 
@@ -88,7 +88,6 @@ function fileOutput(file: ReplacedFile, written: (bytes: number) => void): Writa
 
 const runExport: Run = async (spec, args, options) => {
   const file = options.out as string | undefined;
-  requireOut(options, file);
   const target = requireBearer(resolveTarget(options));
   const message = buildRequest(spec, args, options);
   if (file === undefined) return download(target, message, process.stdout.isTTY ? terminalLines() : process.stdout);
