@@ -180,6 +180,30 @@ describe.runIf(hasBrowser)("many keys in the dashboard", () => {
     await g.expectClean();
   });
 
+  it("ends the selection of all keys when a row is unticked, and leaves that key", async () => {
+    const at = await shop(suite.instance);
+    const ids = await mint(at, 26);
+    const g = await open(at, { page: "keys?limit=25" });
+    const { page } = g;
+    const rows = page.locator("tbody").getByRole("checkbox", { checked: true });
+    await page.getByLabel("Select Key 25").check();
+    await button(page, "Select all live keys").focus();
+    await page.keyboard.press("Enter");
+    await page.getByText("Selected: all live keys").waitFor();
+    await button(page, "Clear selection").and(page.locator(":focus")).waitFor(); // the pressed button is gone
+    await expect.poll(() => rows.count()).toBe(25);
+    await page.getByLabel("Select Key 26").uncheck();
+    await page.getByText("24 keys selected").waitFor();
+    await expect.poll(() => rows.count()).toBe(24);
+    await button(page, "Revoke selected").click();
+    await button(page, "Revoke 24 keys").click();
+    await dialog(page, "Revoke selected").getByText("24 keys revoked.").waitFor();
+    await button(page, "Done").click();
+    const { body } = await suite.instance.call(at.key, "GET /v1/keys");
+    expect(new Set(body.data.map(({ id }: { id: string }) => id))).toEqual(new Set([ids[0], ids[25]]));
+    await g.expectClean();
+  });
+
   it("lets members select, but not act", async () => {
     const at = await shop(suite.instance);
     await mint(at, 1);

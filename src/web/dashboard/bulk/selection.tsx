@@ -1,5 +1,5 @@
 // The keys that are selected in the list, over all of its pages, and what can be done with them.
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { Button } from "../components/button.tsx";
 import { BulkKeys, type BulkProps } from "./dialog.tsx";
@@ -10,7 +10,10 @@ const IDS_MAX = 500;
 
 type SelectionProps = {
   chosen: ReadonlySet<string>;
-  onChange: (chosen: ReadonlySet<string>) => void;
+  /** Chosen by filters instead of one by one. */
+  whole: boolean;
+  onWhole: () => void;
+  onClear: () => void;
   /** The filters in the address; null if they cannot choose keys, or if the page has all. */
   all: BulkFilter | null;
   /** "every key that matches", or "all live keys" without filters. */
@@ -19,6 +22,20 @@ type SelectionProps = {
 };
 
 type Chosen = Pick<BulkProps, "action" | "filter" | "whole">;
+
+/** What is selected in a list, until its filters change. */
+export function useSelection(filters: string) {
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [whole, setWhole] = useState(false);
+  // A change of one row ends the selection by filters, so that no action reaches a key that is not ticked.
+  const select = (chosen: ReadonlySet<string>): void => {
+    setSelected(chosen);
+    setWhole(false);
+  };
+  const clear = (): void => select(new Set());
+  useLayoutEffect(clear, [filters]);
+  return { selected, whole, select, selectWhole: () => setWhole(true), clear };
+}
 
 /** The dialog of a bulk action, for the list to hold: the bar goes with the filters, which may change during a run. */
 export function useBulk(onDone: () => void) {
@@ -31,8 +48,8 @@ export function useBulk(onDone: () => void) {
   return { act: setOf, dialog: of && <BulkKeys {...of} onClose={onClose} onDone={finish} /> };
 }
 
-export function SelectionBar({ chosen, onChange, all, allWords, onAct }: SelectionProps) {
-  const [whole, setWhole] = useState(false);
+export function SelectionBar({ chosen, whole, onWhole, onClear, all, allWords, onAct }: SelectionProps) {
+  const clear = useRef<HTMLButtonElement>(null);
   const byFilter = whole && all !== null;
   const tooMany = !byFilter && chosen.size > IDS_MAX ? `At most ${formatNumber(IDS_MAX)} keys at once.` : null;
   // What is chosen now: the list changes while the action runs.
@@ -42,11 +59,17 @@ export function SelectionBar({ chosen, onChange, all, allWords, onAct }: Selecti
     <div class="selection-bar" role="region" aria-label="Selection">
       <span role="status">{byFilter ? `Selected: ${allWords}` : `${plural(chosen.size, "key")} selected`}</span>
       {all !== null && !whole && (
-        <Button kind="quiet" onClick={() => setWhole(true)}>
+        <Button
+          kind="quiet"
+          onClick={() => {
+            onWhole();
+            clear.current?.focus(); // this button goes
+          }}
+        >
           Select {allWords}
         </Button>
       )}
-      <Button kind="quiet" onClick={() => onChange(new Set())}>
+      <Button kind="quiet" buttonRef={clear} onClick={onClear}>
         Clear selection
       </Button>
       <Button needs="admin" disabled={tooMany} onClick={ask("disable")}>

@@ -22,7 +22,7 @@ import { LookUpKey } from "./lookup.tsx";
 import { keyTitle, tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { place } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
-import { SelectionBar, useBulk } from "../bulk/selection.tsx";
+import { SelectionBar, useBulk, useSelection } from "../bulk/selection.tsx";
 import { StateBadge } from "./state-badge.tsx";
 import { endedReason, rotateReason, type ApiKey } from "./state.ts";
 
@@ -123,14 +123,14 @@ type KeyListProps = {
 
 function KeyList({ read, create, onLookUp }: KeyListProps) {
   const { open, dialog } = useDialogs(DIALOGS);
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const clear = (): void => setSelected(new Set());
+  const filters = filtersText();
+  const { selected, whole, select, selectWhole, clear } = useSelection(filters);
   const bulk = useBulk(clear);
   const { data: list } = read.state.value;
   const rows = list?.data ?? [];
   const hasOnePage = pageCursor() === undefined && !list?.has_more && !list?.next_cursor;
-  const filters = filtersText();
-  useEffect(clear, [filters]);
+  const all = hasOnePage ? null : bulkFilter();
+  const ticked = whole && all !== null ? new Set([...selected, ...rows.map(({ id }) => id)]) : selected;
   const projects = useProjects();
   const tenants = useTenants(rows.map(({ tenant_id }) => tenant_id));
   return (
@@ -138,10 +138,11 @@ function KeyList({ read, create, onLookUp }: KeyListProps) {
       <KeyFilters projects={projects} onLookUp={onLookUp} />
       {selected.size > 0 && (
         <SelectionBar
-          key={filters}
           chosen={selected}
-          onChange={setSelected}
-          all={hasOnePage ? null : bulkFilter()}
+          whole={whole}
+          onWhole={selectWhole}
+          onClear={clear}
+          all={all}
           allWords={isFiltered(KEY_FILTERS) ? "every key that matches" : `all ${env.value} keys`}
           onAct={bulk.act}
         />
@@ -159,8 +160,8 @@ function KeyList({ read, create, onLookUp }: KeyListProps) {
           )
         }
         selection={{
-          chosen: selected,
-          onChange: setSelected,
+          chosen: ticked,
+          onChange: select,
           label: (id) => `Select ${labelOf(rows.find((key) => key.id === id))}`,
         }}
       />
