@@ -1,10 +1,11 @@
 // Buttons and links that look like buttons. What the role may not do is disabled with its reason: it keeps its place
 // and its focus, and pressing it does nothing.
-import type { ComponentChildren, Ref } from "preact";
-import { useId } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useId, useRef } from "preact/hooks";
 import { offlineSince } from "../api/call.ts";
 import { role, session, type Role } from "../api/session.ts";
 import { Icon, type IconName } from "./icon.tsx";
+import { useFocusAfter } from "./keyboard.ts";
 
 export type ButtonKind = "primary" | "plain" | "quiet" | "danger";
 
@@ -36,18 +37,21 @@ export type ButtonProps = {
   pressed?: boolean;
   autofocus?: boolean;
   onClick?: (event: MouseEvent) => void;
-  buttonRef?: Ref<HTMLButtonElement>;
+  buttonRef?: RefObject<HTMLButtonElement>;
 };
 
 export function Button(props: ButtonProps) {
   const { children, kind = "plain", type = "button", icon, label, busy = false, needs, onClick } = props;
   const id = useId();
+  const own = useRef<HTMLButtonElement>(null);
+  const ref = props.buttonRef ?? own;
+  useFocusAfter(ref);
   const submits = type === "submit" && session.value !== null;
   const reason = props.disabled ?? (needs || submits ? roleReason(needs ?? "member") : null);
   const blocked = busy || reason !== null;
   const button = (
     <button
-      ref={props.buttonRef ?? null}
+      ref={ref}
       // Also while it is blocked: without a submit button, Enter would submit a form that has one field.
       type={type}
       class={`button ${kind}${children === undefined ? " square" : ""}`}

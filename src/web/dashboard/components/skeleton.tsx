@@ -4,6 +4,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { formatClock } from "../../shared/format.ts";
 import { problemText, type Problem } from "../api/problems.ts";
 import type { Read } from "../api/query.ts";
+import { focusPage } from "./keyboard.ts";
 import { Failed, RequestId, RetryButton } from "./empty.tsx";
 
 export function Skeleton({ rows = 5 }: { rows?: number }) {
@@ -47,7 +48,9 @@ function Kept({ isOld, children }: { isOld: boolean; children: ComponentChildren
     const focused = document.activeElement as HTMLElement | null;
     // An inert element loses the focus.
     const restore = (): void => {
-      if (document.activeElement === document.body) focused?.focus();
+      if (document.activeElement !== document.body) return;
+      if (focused?.isConnected) focused.focus();
+      else focusPage();
     };
     return isOld && list.current?.contains(focused) ? restore : undefined;
   }, [isOld]);

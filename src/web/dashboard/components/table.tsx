@@ -1,7 +1,7 @@
 // A table of records. On a phone every row becomes a card with the column's name beside each value.
 import type { ComponentChildren, RefObject } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { isPlainKey } from "./keyboard.ts";
+import { focusPage, isPlainKey, useFocusAfter } from "./keyboard.ts";
 import { ShortTimes } from "./time.tsx";
 
 export type Column<T> = {
@@ -121,7 +121,9 @@ export function rowsFrom(element: Element | null): readonly Element[] {
 /** Focuses the first row that is still there and has something to focus; without one, the page's heading. */
 export function focusRow(rows: readonly Element[]): void {
   const controls = rows.map((row) => row.isConnected && row.querySelector<HTMLElement>(ROW_CONTROL));
-  (controls.find(Boolean) || document.querySelector("h1"))?.focus();
+  const control = controls.find(Boolean);
+  if (control) control.focus();
+  else focusPage();
 }
 
 const IN_ROW = "a[href], button, input, time";
@@ -156,14 +158,8 @@ function useFocusInRows() {
   useLayoutEffect(() => {
     if (focused && !focused.isConnected) focusRow(rows);
   });
-  useLayoutEffect(
-    () => () => {
-      // The whole table leaves, with its last row.
-      const last = body.current?.contains(document.activeElement) ? document.activeElement : null;
-      queueMicrotask(() => last && !last.isConnected && focusRow([]));
-    },
-    [],
-  );
+  // The whole table leaves, with its last row.
+  useFocusAfter(body);
   return body;
 }
 

@@ -1,5 +1,5 @@
 // The origins of pages that may embed the portal.
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { oneAtATime } from "../api/serialize.ts";
 import { Problem, toProblem } from "../api/problems.ts";
@@ -29,6 +29,11 @@ function atField(error: unknown): Problem {
 
 function AddOrigin() {
   const [added, setAdded] = useState(0);
+  const form = useRef<HTMLDivElement>(null);
+  // The next form replaces the one that had the focus.
+  useLayoutEffect(() => {
+    if (added > 0 && document.activeElement === document.body) form.current?.querySelector("input")?.focus();
+  }, [added]);
   const send = async ({ origin = "" }: Values): Promise<void> => {
     await save((origins) => [...origins, origin], "Origin added.").catch((error: unknown) => {
       throw atField(error);
@@ -36,16 +41,18 @@ function AddOrigin() {
     setAdded(added + 1);
   };
   return (
-    <Form
-      key={added}
-      label="Add origin"
-      submit="Add origin"
-      submitKind="plain"
-      send={send}
-      disabled={roleReason("admin")}
-    >
-      <TextField name="origin" label="Origin" mono hint="Such as https://app.example.com" />
-    </Form>
+    <div ref={form} class="no-print">
+      <Form
+        key={added}
+        label="Add origin"
+        submit="Add origin"
+        submitKind="plain"
+        send={send}
+        disabled={roleReason("admin")}
+      >
+        <TextField name="origin" label="Origin" mono hint="Such as https://app.example.com" />
+      </Form>
+    </div>
   );
 }
 
@@ -98,9 +105,7 @@ export function Origins() {
                 ))}
               </ul>
             )}
-            <div class="no-print">
-              <AddOrigin />
-            </div>
+            <AddOrigin />
           </>
         )}
       </Loaded>
