@@ -1,4 +1,5 @@
-// Asks before something that cannot be undone. Focus starts on Cancel; what cascades needs its name typed.
+// Asks before a change. Before one that takes something away, focus starts on Cancel; what cascades needs its name
+// typed.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Env } from "../../../kernel/credentials.ts";
@@ -9,6 +10,8 @@ import { Form, type Values } from "./form.tsx";
 type ConfirmProps = {
   title: ComponentChildren;
   submit: string;
+  /** "primary" for what only gives something back. */
+  submitKind?: "danger" | "primary";
   children?: ComponentChildren;
   /** Fields of the request, above the buttons. */
   fields?: ComponentChildren;
@@ -23,7 +26,8 @@ type ConfirmProps = {
 /** Numbers may be typed as buttons show them: 1,234. */
 const plain = (text: string): string => text.replaceAll(",", "").trim();
 
-export function Confirm({ title, submit, children, fields, typed, env, send, onClose }: ConfirmProps) {
+export function Confirm(props: ConfirmProps) {
+  const { title, submit, submitKind = "danger", children, fields, typed, env, send, onClose } = props;
   const [text, setText] = useState("");
   const blocked = typed !== undefined && plain(text) !== plain(typed) ? "Type the text first." : null;
   return (
@@ -31,7 +35,7 @@ export function Confirm({ title, submit, children, fields, typed, env, send, onC
       {children}
       <Form
         submit={submit}
-        submitKind="danger"
+        submitKind={submitKind}
         send={send}
         watch={Boolean(fields)}
         disabled={blocked}

@@ -36,6 +36,7 @@ export function DisableKey({ of, onClose }: { of: ApiKey; onClose: () => void })
     <Confirm
       title={<Named verb={verb} name={keyTitle(of)} />}
       submit={`${verb} key`}
+      submitKind={enables ? "primary" : "danger"}
       env={of.env}
       onClose={onClose}
       fields={!enables && <ReasonField />}

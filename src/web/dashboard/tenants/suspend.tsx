@@ -45,6 +45,7 @@ export function SuspendTenant({ of, onClose }: { of: Tenant; onClose: () => void
     <Confirm
       title={<Named verb={verb} name={tenantLabel(of)} />}
       submit={`${verb} tenant`}
+      submitKind={resumes ? "primary" : "danger"}
       env="both"
       onClose={onClose}
       fields={!resumes && <ReasonField />}
