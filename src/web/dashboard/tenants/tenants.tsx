@@ -12,7 +12,7 @@ import { pageCursor, pageSize } from "../components/pager.tsx";
 import { SearchField } from "../forms/search.tsx";
 import { isEmptyList, List } from "../records/list.tsx";
 import type { Column } from "../components/table.tsx";
-import { Name, UserText } from "../components/text.tsx";
+import { Cut, Name, UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { CreateTenant } from "./tenant-dialogs.tsx";
 
@@ -36,7 +36,7 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
   {
     head: "External id",
     room: 560,
-    cell: ({ external_id }) => <UserText>{external_id}</UserText>,
+    cell: ({ external_id }) => <Cut>{external_id}</Cut>,
     fold: ({ external_id }) => <bdi>{external_id}</bdi>,
   },
   { head: "Created", cell: ({ created_at }) => <Time at={created_at} /> },
