@@ -84,6 +84,22 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await g.expectClean();
   });
 
+  it("shows changed limits and quotas of an audit row as the record's page does", async () => {
+    const t = await shop(suite.instance);
+    const plan = (await suite.instance.call(t.owner.session, "POST /v1/plans", { name: "Pro", slug: "pro" })).body;
+    await suite.instance.call(t.owner.session, `PATCH /v1/plans/${plan.id}`, {
+      rate_limits: [{ id: "a", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" }],
+      quotas: [{ id: "calls", amount: 1000, refill: "monthly" }],
+    });
+    const g = await open(t, { page: "audit" });
+    await g.page.getByRole("link", { name: "Plan updated" }).click();
+    await g.at("Plan updated");
+    const after = (field: string) => g.page.getByRole("row", { name: field }).getByRole("cell").allInnerTexts();
+    await expect.poll(() => after("rate_limits")).toEqual(["Inherited", "100 / minute"]);
+    expect(await after("quotas")).toEqual(["[]", "1,000 a month calls"]);
+    await g.expectClean();
+  });
+
   it("notices that rows which this browser verified are gone", async () => {
     const t = await shop(suite.instance);
     await using g = await signedIn(suite.browser, suite.instance, t, {

@@ -41,6 +41,7 @@ describe.runIf(hasBrowser)("plans", () => {
     await expectAccessible(page);
     await create.getByRole("button", { name: "Create plan" }).click();
     await g.at("Pro");
+    await page.getByText(/--quotas '\[\{"id":"calls"/).waitFor(); // how to set what only the command line can
     await page.getByText("100 / minute").waitFor();
     const { body } = await call("GET /v1/plans");
     expect(body.data[0]).toMatchObject({ slug: "pro", scopes: ["a"], max_keys: 5, key_ttl_days: null });
@@ -71,6 +72,10 @@ describe.runIf(hasBrowser)("plans", () => {
     await edit.waitFor({ state: "detached" });
     const shown = page.getByRole("definition").filter({ hasText: "keyrack plan update" }).getByRole("listitem");
     await expect.poll(() => shown.allInnerTexts()).toEqual(["1,000 a month monthly", "50 once, only reported trial"]);
+    const command = page.getByRole("region", { name: "command" });
+    const [, json = ""] = /^keyrack plan update \S+ --quotas '(.*)'$/.exec((await command.textContent()) ?? "") ?? [];
+    await call(`PATCH /v1/plans/${body.data[0].id}`, { quotas: JSON.parse(json) as object }); // as they are
+    await expect.poll(() => shown.allInnerTexts()).toHaveLength(2);
     await expectAccessible(page);
 
     await g.show(`tenants/${tenant.body.id}`);

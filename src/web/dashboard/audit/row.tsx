@@ -1,7 +1,11 @@
 // One row of the audit log: who, what, the values before and after, and its hashes.
 import { formatNumber } from "../../shared/format.ts";
+import type { Plan } from "../api/records.ts";
 import { isNotFound, useRead } from "../api/query.ts";
+import type { Rules } from "../keys/limits.ts";
+import { RuleList } from "../keys/rule-list.tsx";
 import { hrefToList } from "../links.ts";
+import { QuotaList } from "../plans/quota-list.tsx";
 import { CopyText } from "../components/copy.tsx";
 import { Facts, Page, Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
@@ -16,12 +20,18 @@ type Change = { old: unknown; new: unknown };
 const isChange = (value: unknown): value is Change =>
   typeof value === "object" && value !== null && "old" in value && "new" in value;
 
-function Value({ value }: { value: unknown }) {
+const isListOf = <T extends object>(value: unknown, field: keyof T & string): value is T[] =>
+  Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === "object" && one && field in one);
+
+function Value({ name, value }: { name: string; value: unknown }) {
+  if (isListOf<Rules[number]>(value, "window_ms")) return <RuleList rules={value} />;
+  if (isListOf<Plan["quotas"][number]>(value, "refill")) return <QuotaList quotas={value} />;
+  if (name.endsWith("rate_limits") && value === null) return <>Inherited</>;
   if (value === null) return <span class="muted">none</span>;
   if (typeof value === "string") return <UserText>{value}</UserText>;
   return (
-    <code>
-      <bdi>{JSON.stringify(value)}</bdi>
+    <code class="json">
+      <bdi>{JSON.stringify(value, null, 1)}</bdi>
     </code>
   );
 }
@@ -47,10 +57,10 @@ function Changes({ changes }: { changes: readonly (readonly [string, Change])[] 
                 {name}
               </th>
               <td data-label="Before">
-                <Value value={change.old} />
+                <Value name={name} value={change.old} />
               </td>
               <td data-label="After">
-                <Value value={change.new} />
+                <Value name={name} value={change.new} />
               </td>
             </tr>
           ))}
@@ -75,7 +85,9 @@ function Payload({ payload }: Pick<AuditRow, "payload">) {
         <Panel title="Values">
           {others.length === 0 && <p class="muted">None.</p>}
           <Facts
-            facts={Object.fromEntries(others.map(([name, value]) => [name, <Value key={name} value={value} />]))}
+            facts={Object.fromEntries(
+              others.map(([name, value]) => [name, <Value key={name} name={name} value={value} />]),
+            )}
           />
         </Panel>
       )}

@@ -11,24 +11,23 @@ import { Button } from "../components/button.tsx";
 import { CopyText } from "../components/copy.tsx";
 import { Facts, Panel } from "../components/page.tsx";
 import { RecordPage } from "../records/page.tsx";
+import { Snippet } from "../components/snippet.tsx";
 import { Time } from "../components/time.tsx";
 import { DeletePlan, EditPlan } from "./plan-dialogs.tsx";
-import { daysText, keysText, limitsText, quotaText } from "./words.ts";
+import { QuotaList } from "./quota-list.tsx";
+import { daysText, keysText, limitsText } from "./words.ts";
 
-function Quotas({ of }: { of: Plan["quotas"] }) {
-  if (of.length === 0) return "None";
+const SAMPLE = [{ id: "calls", amount: 10_000, refill: "monthly" }];
+
+/** The command has the quotas as they are, because it replaces them. */
+function Quotas({ of: { id, quotas } }: { of: Plan }) {
+  const isEmpty = quotas.length === 0;
+  const code = `keyrack plan update ${id} --quotas '${JSON.stringify(isEmpty ? SAMPLE : quotas)}'`;
   return (
     <>
-      <ul class="plain-list">
-        {of.map((quota) => (
-          <li key={quota.id}>
-            {quotaText(quota)} <span class="muted small">{quota.id}</span>
-          </li>
-        ))}
-      </ul>
-      <p class="muted small">
-        For each tenant. Change them with <code>keyrack plan update</code>.
-      </p>
+      {isEmpty ? "None" : <QuotaList quotas={quotas} />}
+      <p class="muted small">For each tenant. Set on the command line:</p>
+      <Snippet name="command" code={code} />
     </>
   );
 }
@@ -42,8 +41,8 @@ function Details({ plan }: { plan: Plan }) {
           <Facts
             facts={{
               "Rate limits": rules?.length ? <RuleList rules={rules} /> : limitsText(rules),
-              Scopes: scopes === null ? "All scopes" : <Chips values={scopes} />,
-              Quotas: <Quotas of={plan.quotas} />,
+              Scopes: scopes === null ? "Every scope" : <Chips values={scopes} />,
+              Quotas: <Quotas of={plan} />,
               "Active keys": keysText(plan.max_keys),
               "Lifetime of keys": daysText(plan.key_ttl_days),
             }}
