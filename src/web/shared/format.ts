@@ -14,6 +14,12 @@ const times = (options: Intl.DateTimeFormatOptions): Format =>
 export const formatNumber: Format = numbers({});
 export const formatCompact: Format = numbers({ notation: "compact", maximumFractionDigits: 1 });
 export const formatPercent: Format = numbers({ style: "percent", maximumFractionDigits: 1 });
+/** In a column, where all have a decimal. */
+export const formatShare: Format = numbers({
+  style: "percent",
+  minimumFractionDigits: 1,
+  maximumFractionDigits: 1,
+});
 export const formatDate: Format = times({ dateStyle: "medium" });
 export const formatUtcDate: Format = times({ dateStyle: "medium", timeZone: "UTC" });
 /** "Nov 10", for an axis. */

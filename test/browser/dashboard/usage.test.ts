@@ -118,6 +118,29 @@ describe.runIf(hasBrowser)("usage", () => {
     await g.expectClean();
   });
 
+  it("names every group that the table names, and says what has no key", async () => {
+    const t = await shop(suite.instance);
+    await reportTraffic(t);
+    const g = await open(t, { page: "usage" });
+    const { page } = g;
+    const legend = page.getByRole("figure").locator("figcaption");
+    const allowed = page.getByRole("row", { name: /^Allowed/ }).getByRole("cell");
+    await expect.poll(() => allowed.allInnerTexts()).toEqual(["3", "60.0%"]); // as others with a decimal
+    await g.show("usage?by=project");
+    await legend.getByText("Orders", { exact: true }).waitFor(); // not its slug
+    await g.show("usage?by=key");
+    await legend.getByText("No key", { exact: true }).waitFor();
+    await page.route("**/v1/usage/series*", async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      const series = ["a", "b", "c", "d", "e"].map((group) => ({ ...json.series[0], group, label: `GET /${group}` }));
+      await route.fulfill({ response, json: { ...json, series, other: null } });
+    });
+    await g.show("usage?by=route");
+    await legend.getByText("GET /e", { exact: true }).waitFor();
+    await g.expectClean();
+  });
+
   it("shows traffic by outcome and by tenant as chart, table and CSV, and keeps the choice in the address", async () => {
     const t = await shop(suite.instance);
     const { project_id, tenant_id } = t;

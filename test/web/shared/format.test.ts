@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { formatDuration, formatRelative, nameTimes } from "../../../src/web/shared/format.ts";
+import { formatDuration, formatRelative, formatShare, nameTimes } from "../../../src/web/shared/format.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 describe("relative times", () => {
@@ -52,4 +52,8 @@ it("names times apart that are alike without their day", () => {
   );
   expect([names[0], names[1], names[24]]).toEqual(["Day 0, 0:00", "1:00", "Day 1, 0:00"]);
   expect(new Set(names).size).toBe(25);
+});
+
+it("shows every share of a column with one decimal", () => {
+  expect([0, 0.0704, 0.5, 1].map(formatShare)).toEqual(["0.0%", "7.0%", "50.0%", "100.0%"]);
 });

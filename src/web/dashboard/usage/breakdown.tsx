@@ -1,5 +1,5 @@
 // The figures of a chart's groups: requests, their share and, where groups are not outcomes, the share of errors.
-import { formatNumber, formatPercent } from "../../shared/format.ts";
+import { formatNumber, formatShare } from "../../shared/format.ts";
 import { hrefTo } from "../links.ts";
 import { Table, type Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
@@ -50,13 +50,13 @@ export function Breakdown({ rows, group, total }: { rows: readonly Figures[]; gr
       ),
     },
     { head: "Requests", number: true, cell: ({ requests }) => formatNumber(requests) },
-    { head: "Share", number: true, cell: ({ requests }) => formatPercent(requests / total) },
+    { head: "Share", number: true, cell: ({ requests }) => formatShare(requests / total) },
   ];
   if (group !== "outcome")
     columns.push({
       head: "Errors",
       number: true,
-      cell: ({ requests, errors }) => formatPercent(requests === 0 ? 0 : errors / requests),
+      cell: ({ requests, errors }) => formatShare(requests === 0 ? 0 : errors / requests),
     });
   return (
     <div class="breakdown">

@@ -1,5 +1,5 @@
 // The names of a chart's groups.
-import { tenantLabel, useKeys, useTenants, type UsageSeries } from "../api/records.ts";
+import { tenantLabel, useKeys, useProjects, useTenants, type UsageSeries } from "../api/records.ts";
 import { outcomeWords } from "./outcomes.ts";
 
 export type Label = {
@@ -14,9 +14,10 @@ export type LabelOf = (one: UsageSeries["series"][number]) => Label;
 
 const plain = (name: string): Label => ({ name, whole: name });
 
-/** Tenants and keys by their names, once these are loaded. */
+/** Projects, tenants and keys by their names, once these are loaded. */
 export function useLabels(group: string, { series }: UsageSeries): LabelOf {
   const ids = series.flatMap((one) => one.group ?? []);
+  const projects = useProjects(group === "project");
   const keys = useKeys(group === "key" ? ids : []);
   const tenantIds = group === "tenant" ? ids : [...keys.values()].map(({ tenant_id }) => tenant_id);
   const tenants = useTenants(tenantIds);
@@ -25,9 +26,10 @@ export function useLabels(group: string, { series }: UsageSeries): LabelOf {
     return tenant && tenantLabel(tenant);
   };
   return ({ group: id, label }) => {
-    if (id === null) return plain("None");
+    if (id === null) return plain(`No ${group}`);
     if (group === "outcome") return plain(outcomeWords(id));
-    // The label of a tenant is its external id, that of a key the start of its text.
+    // The label of a project is its slug, of a tenant its external id, of a key the start of its text.
+    if (group === "project") return plain(projects.find((project) => project.id === id)?.name ?? label ?? id);
     if (group === "tenant") return plain(tenantName(id) ?? label ?? id);
     const key = keys.get(id);
     if (!key) return plain(group === "key" ? `${label ?? id}…` : (label ?? id));

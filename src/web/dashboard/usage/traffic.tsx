@@ -73,17 +73,18 @@ function colourOf(group: GroupName, id: string | null, i: number): number {
   return at < 0 ? REST_COLOUR : at + 1;
 }
 
-/** The largest groups, each with a colour, and all others together. */
+/** The largest groups, each with a colour, and all others together: a single one by its name. */
 function groupSeries({ series, other }: UsageSeries, labelOf: LabelOf): Series[] {
   const drawn = GROUP_COLOURS.flatMap((colour, i) => {
     const one = series[i];
     return one ? [{ name: labelOf(one).whole, values: one.requests, colour }] : [];
   });
-  const others = [...series.slice(drawn.length), ...(other ? [other] : [])].map(({ requests }) => requests);
-  const [first, ...more] = others;
-  return first
-    ? [...drawn, { name: beyond(drawn.length), values: more.reduce(add, first), colour: BEYOND_COLOUR }]
-    : drawn;
+  const undrawn = series.slice(drawn.length);
+  const [first, ...more] = [...undrawn, ...(other ? [other] : [])].map(({ requests }) => requests);
+  if (!first) return drawn;
+  const [only] = undrawn;
+  const name = only && more.length === 0 ? labelOf(only).whole : beyond(drawn.length);
+  return [...drawn, { name, values: more.reduce(add, first), colour: BEYOND_COLOUR }];
 }
 
 function figures({ series, other, total }: UsageSeries, labelOf: LabelOf, group: GroupName): Figures[] {
