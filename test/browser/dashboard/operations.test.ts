@@ -194,8 +194,8 @@ describe.runIf(hasBrowser)("audit, fleet, leaks and instance", () => {
     await button(page, "Rotate CI").click(); // a rotation never extends a key
     const { expires_at } = (await suite.instance.call(t.owner.session, `GET /v1/keys/${id}`)).body;
     await expect.poll(() => dialog(page, "Rotate CI").locator("time").getAttribute("datetime")).toBe(expires_at);
-    const overlaps = dialog(page, "Rotate CI").getByLabel("The old key keeps working for").getByRole("option");
-    await expect.poll(() => overlaps.allInnerTexts()).toEqual(["No overlap: stop it now", "Until it expires"]);
+    const overlaps = dialog(page, "Rotate CI").getByLabel("The old key stops working").getByRole("option");
+    await expect.poll(() => overlaps.allInnerTexts()).toEqual(["Now, without overlap", "When it expires"]);
     await row.locator(".badge", { hasText: "Not replaced" }).waitFor();
     await button(page, "Rotate key").click();
     await page.getByLabel("I have stored it").check();

@@ -53,6 +53,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await page.getByRole("menuitem", { name: "Remove" }).click();
     const remove = dialog(page, `Remove ${second.email}`);
     await remove.getByRole("list", { name: "Left behind" }).getByText(left.body.display_prefix).waitFor();
+    await remove.getByText("Live, last used never").waitFor();
     await expectAccessible(page);
     await remove.getByLabel("What they leave behind").selectOption("all");
     await remove.getByRole("button", { name: "Remove member" }).click();
@@ -128,7 +129,7 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
 
     await button(page, "Actions for CI").click();
     await page.getByRole("menuitem", { name: "Rotate" }).click();
-    await field(page, "The old key keeps working for").selectOption("0");
+    await field(page, "The old key stops working").selectOption("0");
     await button(page, "Rotate key").click();
     await dialog(page, "Save this key now").getByLabel("I have stored it").check();
     await button(page, "Done").click();

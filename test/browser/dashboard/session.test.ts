@@ -23,6 +23,7 @@ describe.runIf(hasBrowser)("a session in the dashboard", () => {
     const again = page.getByRole("dialog", { name: "Log in again" });
     await again.waitFor();
     await expect.poll(() => again.getByLabel("Email", { exact: true }).inputValue()).toBe(at.owner.email);
+    await expect.poll(() => again.locator("form .buttons button").allInnerTexts()).toEqual(["Log out", "Log in"]);
     await page.keyboard.type(PASSWORD); // the field that is empty has the focus
     await page.keyboard.press("Enter");
     await page.getByRole("dialog", { name: "Save this key now" }).waitFor();

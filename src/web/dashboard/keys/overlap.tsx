@@ -9,17 +9,17 @@ import { HOUR_MS } from "../../../kernel/durations.ts";
 const DEFAULT = "24";
 const LONGEST = "168";
 const OVERLAPS: readonly Option[] = [
-  ["0", "No overlap: stop it now"],
-  ["1", "1 hour"],
-  [DEFAULT, "24 hours"],
-  ["72", "3 days"],
-  [LONGEST, "7 days"],
+  ["0", "Now, without overlap"],
+  ["1", "In 1 hour"],
+  [DEFAULT, "In 24 hours"],
+  ["72", "In 3 days"],
+  [LONGEST, "In 7 days"],
 ];
 
 /** A rotation never extends the old key: beyond its expiry there is one choice, whose hours the server cuts. */
 function overlapsWithin(leftMs: number): readonly Option[] {
   const shorter = OVERLAPS.filter(([hours]) => Number(hours) * HOUR_MS < leftMs);
-  return shorter.length === OVERLAPS.length ? shorter : [...shorter, [LONGEST, "Until it expires"]];
+  return shorter.length === OVERLAPS.length ? shorter : [...shorter, [LONGEST, "When it expires"]];
 }
 
 /** `expires_at`: of the old key. */
@@ -33,7 +33,7 @@ export function OverlapField({ expires_at }: { expires_at: string | null }) {
   return (
     <SelectField
       name="overlap_hours"
-      label="The old key keeps working for"
+      label="The old key stops working"
       options={options}
       value={hours}
       onChange={setHours}

@@ -1,6 +1,7 @@
 // What a person leaves in the workspace: secret keys that they made and invitations that they sent. Neither ends by
 // itself.
 import type { RouteOutput } from "../../../client.ts";
+import { roleName } from "../api/session.ts";
 import { Badge } from "../components/badge.tsx";
 import { Time } from "../components/time.tsx";
 
@@ -19,7 +20,7 @@ export function LeftBehindList({ left }: { left: LeftBehind }) {
               Secret key <code>{display_prefix}…</code>
             </span>
             <span class="muted small">
-              {env}, last used <Time at={last_used_at} none="never" />
+              {env === "test" ? "Test" : "Live"}, last used <Time at={last_used_at} none="never" />
             </span>
           </li>
         ))}
@@ -28,7 +29,7 @@ export function LeftBehindList({ left }: { left: LeftBehind }) {
             <span>
               Invitation for <bdi>{email}</bdi>
             </span>
-            <Badge>{role}</Badge>
+            <Badge>{roleName(role)}</Badge>
           </li>
         ))}
       </ul>

@@ -1,7 +1,6 @@
 // Asks for the password again over the page when the session has ended. What was typed below stays.
 import { lock, session } from "../api/session.ts";
 import { logInAgain, logOut } from "../api/sign-in.ts";
-import { Button } from "../components/button.tsx";
 import { Dialog } from "../components/dialog.tsx";
 import { PasswordField, TextField } from "../forms/field.tsx";
 import { Form } from "../forms/form.tsx";
@@ -21,7 +20,8 @@ export function LoginAgain() {
         submit="Log in"
         watch={false}
         send={({ email = "", password = "" }) => logInAgain(email, password)}
-        actions={<Button onClick={logOut}>Log out</Button>}
+        onCancel={logOut}
+        cancel="Log out"
       >
         <TextField name="email" label="Email" type="email" autocomplete="username" value={email} />
         <PasswordField name="password" label="Password" autocomplete="current-password" autofocus={email !== ""} />
