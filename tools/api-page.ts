@@ -149,13 +149,18 @@ function errorList(names: readonly FailureName[]): string {
   return sorted.map((name) => `${failures[name][0]} \`${name}\``).join(", ");
 }
 
+function statusesOf({ status, replay, hasEtag }: Endpoint): string {
+  if (hasEtag) return `${status}, or 304 if nothing has changed`;
+  return replay ? `${status}, or 200 for a repetition` : `${status}`;
+}
+
 function endpointSection(endpoint: Endpoint): string[] {
   const inputs = inputsOf(endpoint);
   const query = fieldList(inputs.query, objects);
   const body = inputs.body ? fieldList(inputs.body, objects) : "";
   const permission = permissionOf(endpoint);
   const facts = [
-    `Returns ${endpoint.status}.`,
+    `Returns ${statusesOf(endpoint)}.`,
     permission && `Permission: ${permission}.`,
     endpoint.idempotent && "Accepts `Idempotency-Key`.",
     endpoint.emits.length > 0 && `Audit: ${endpoint.emits.map((action) => `\`${action}\``).join(", ")}.`,

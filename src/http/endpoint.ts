@@ -40,6 +40,8 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   status?: number;
   /** For the documentation: what a 200 means if another status is the usual one. */
   replay?: string;
+  /** For the documentation: it may respond 304. */
+  hasEtag?: boolean;
   /** Refusals besides the common ones (validation, credentials, limits), for the documentation. */
   failures?: readonly FailureName[];
   /** Audit actions this endpoint may write. One that lists none writes no audit row. */
@@ -85,8 +87,8 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
    * parsed queries are memoized.
    */
   hot?: string;
-  /** Media type of the response, if not JSON; the handler then returns an HttpResponse. */
-  produces?: string;
+  /** Media types of the response, if not JSON; the handler then returns an HttpResponse. */
+  produces?: readonly string[];
   headers?: Readonly<Record<string, string>>;
   /** Which pages of other origins may read the response; by default none, or those of the embed token. */
   cors?: Cors;
@@ -154,6 +156,7 @@ const SHAPE: Readonly<Record<keyof Endpoint, undefined>> = {
   output: undefined,
   status: undefined,
   replay: undefined,
+  hasEtag: undefined,
   failures: undefined,
   emits: undefined,
   stores: undefined,

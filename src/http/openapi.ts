@@ -61,12 +61,13 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
 }
 
 function responses(endpoint: Endpoint): Json {
-  const type = endpoint.produces ?? "application/json";
-  const ok = endpoint.produces ? { type: "string" } : jsonSchema(endpoint.output, "output");
-  const content = { [type]: { schema: ok } };
+  const schema = endpoint.produces ? { type: "string" } : jsonSchema(endpoint.output, "output");
+  const types = endpoint.produces ?? ["application/json"];
+  const content = Object.fromEntries(types.map((type) => [type, { schema }]));
   const result: Json = {
     ...(endpoint.replay && { 200: { description: endpoint.replay, content } }),
     [endpoint.status]: { description: endpoint.summary, content },
+    ...(endpoint.hasEtag && { 304: { description: "Nothing has changed." } }),
   };
   const byStatus = Map.groupBy(failuresOf(endpoint), (name) => failures[name][0]);
   for (const [status, names] of [...byStatus].toSorted(([a], [b]) => a - b)) {

@@ -135,7 +135,14 @@ describe("the OpenAPI document", () => {
         // The pages, their scripts and the checkpoint are not JSON.
         "response-mime-type": {
           severity: "error",
-          allowedValues: ["application/json", "text/html", "text/javascript", "text/plain", "application/x-ndjson"],
+          allowedValues: [
+            "application/json",
+            "text/html",
+            "text/javascript",
+            "text/plain",
+            "text/csv",
+            "application/x-ndjson",
+          ],
         },
       },
     });

@@ -41,6 +41,7 @@ export const policySnapshotShow = endpoint("GET /v1/policy/snapshot", {
   hot: "lanes/snapshot",
   query: z.strictObject({ ...filter, cursor: text(1, 512).optional().describe("next_cursor of the previous page") }),
   output: PolicySnapshot,
+  hasEtag: true,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: async (ctx, { query, request }) =>
     toResponse(ctx, request, await policySnapshot(ctx, query, callerOf(request))),
@@ -58,6 +59,7 @@ export const policyDeltaShow = endpoint("GET /v1/policy/delta", {
     leaving: Flag.default("false").describe("the node is shutting down: revocations no longer wait for it"),
   }),
   output: z.union([PolicyDelta, PolicySnapshot]),
+  hasEtag: true,
   failures: ["project_not_found", "test_cannot_live", "snapshot_too_large"],
   handle: (ctx, { query, request }) => {
     const caller = callerOf(request);

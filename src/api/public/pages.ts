@@ -10,7 +10,7 @@ export const pagesIndex = endpoint("GET /", {
   summary: "The dashboard: a page that runs in the browser and uses this API.",
   access: "public",
   looseQuery: true,
-  produces: "text/html",
+  produces: ["text/html"],
   output: z.string(),
   failures: ["pages_not_built"],
   handle: () => pages.index(),
@@ -21,7 +21,7 @@ export const pagesAsset = endpoint("GET /assets/{file}", {
   access: "public",
   params: z.strictObject({ file: z.string().describe("name of the file") }),
   looseQuery: true,
-  produces: "text/javascript",
+  produces: ["text/javascript"],
   output: z.string(),
   failures: ["asset_not_found"],
   handle: (_ctx, { params, request }) => {

@@ -24,7 +24,7 @@ export const portalScript = endpoint("GET /embed/portal.js", {
   access: "public",
   cors: "any",
   looseQuery: true,
-  produces: "text/javascript",
+  produces: ["text/javascript"],
   output: z.string(),
   failures: ["portal_not_built"],
   handle: (_ctx, { request }) => {

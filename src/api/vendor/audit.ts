@@ -81,7 +81,7 @@ export const auditLogsExport = endpoint("GET /v1/audit_logs/export", {
   access: "audit.read",
   query: Filters,
   output: z.string(),
-  produces: "application/x-ndjson",
+  produces: ["application/x-ndjson"],
   failures: ["rate_limited"],
   handle: async (ctx, { query }) => {
     const { to_seq, pieces, cut, ended } = await exportAudit(ctx, toFilters(query));
@@ -127,7 +127,7 @@ export const auditLogsCheckpoint = endpoint("GET /v1/audit_logs/checkpoint", {
   summary: "The latest signed checkpoint of the audit log, as a C2SP signed note.",
   access: "audit.chain",
   output: z.string(),
-  produces: "text/plain",
+  produces: ["text/plain"],
   handle: async ({ services, actor }) => {
     const { note, vkey } = await latestCheckpoint(services, actor.workspace_id);
     return new HttpResponse(200, note, { "content-type": "text/plain; charset=utf-8", "audit-vkey": vkey });

@@ -162,7 +162,7 @@ export const usageExport = endpoint("GET /v1/usage/export", {
     time_zone: text(1, 64).optional().describe("IANA time zone of the days, with bucket=day; UTC by default"),
   }),
   output: z.string(),
-  produces: "application/x-ndjson",
+  produces: ["application/x-ndjson", "text/csv"],
   failures: ["test_cannot_live", "project_not_found", "series_off", "rate_limited", "unavailable"],
   handle: async (ctx, { query: { from, to, ...query } }) => {
     const { as_of, pieces, cut, ended } = await exportUsage(ctx, { ...query, from: toMs(from), to: toMs(to) });
