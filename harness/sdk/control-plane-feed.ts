@@ -87,7 +87,12 @@ export class FakeFeed {
     );
     if (unknown.length > 0) return { status: 400, json: { error: { code: "invalid_request", message: "" } } };
     if (query.get("project_id") !== this.#project) return { status: 404, json: { error: { code: "not_found" } } };
-    if (verb === "snapshot") return this.#snapshot(query);
+    if (verb === "snapshot") {
+      // It acknowledges no version, and revocations wait for the node from now on.
+      const node = query.get("node");
+      if (node && !this.nodes.has(node)) this.nodes.set(node, 0);
+      return this.#snapshot(query);
+    }
     return this.#delta(query, headers["if-none-match"], closed);
   }
 

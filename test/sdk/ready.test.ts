@@ -21,7 +21,7 @@ describe("the options of ready()", () => {
   ])("log a warning for %s, and wait as before", async (_, options, message) => {
     const ports = new ManualPorts();
     await using plane = await FakeControlPlane.start();
-    plane.injectFault = () => "hang";
+    plane.injectFault = ({ query }) => (query.has("leaving") ? undefined : "hang");
     await using instance = await startTestKeyrack({ plane, ports, ready: false });
     const ready = instance.keyrack.ready(options as ReadyOptions);
     expect(warned(instance)).toEqual([message]);
@@ -34,7 +34,7 @@ describe("the options of ready()", () => {
   it("take a number in a text as earlier releases did, with a warning", async () => {
     const ports = new ManualPorts();
     await using plane = await FakeControlPlane.start();
-    plane.injectFault = () => "hang";
+    plane.injectFault = ({ query }) => (query.has("leaving") ? undefined : "hang");
     await using instance = await startTestKeyrack({ plane, ports, ready: false });
     const late = instance.keyrack.ready({ timeoutMs: "700" } as unknown as ReadyOptions).catch(String);
     expect(warned(instance)).toEqual(["timeoutMs of ready should be a number, not a text"]);
@@ -154,7 +154,7 @@ describe("a KeyrackError", () => {
 
   it("of a timeout and of close() has a code of its own, and no status", async () => {
     await using plane = await FakeControlPlane.start();
-    plane.injectFault = () => "hang";
+    plane.injectFault = ({ query }) => (query.has("leaving") ? undefined : "hang");
     const ports = new ManualPorts();
     const { keyrack } = await startTestKeyrack({ plane, ports, ready: false });
     const late = keyrack.ready({ timeoutMs: 20 }).catch((error: KeyrackError) => error);

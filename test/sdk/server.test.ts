@@ -1,4 +1,5 @@
 // The library with a real server: a minted key reaches every node, and a revocation is acknowledged by every node.
+import { setImmediate } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { createKeyrackWith } from "../../src/sdk/keyrack.ts";
 import { backends } from "../../harness/databases/backends.ts";
@@ -44,6 +45,21 @@ for (const backend of backends) {
       } finally {
         await Promise.all(nodes.map((node) => node.close()));
       }
+    });
+
+    it("leaves no node behind that a revocation waits for, whenever it closes", async () => {
+      await using instance = await testInstance(backend);
+      const workspace = await instance.workspace();
+      const key = await workspace.mint();
+      const options = { url: instance.url, secretKey: workspace.keys.sk_owner, projectId: workspace.project_id };
+      for (let i = 0; i < 10; i++) {
+        const node = createKeyrackWith({ ...options, nodeId: `job-${i}` }, patientPorts());
+        if (i % 2 === 0) await node.ready();
+        else await setImmediate();
+        await node.close();
+      }
+      const reply = await workspace.call("sk_owner", `POST /v1/keys/${key.id}/revoke?wait=true`);
+      expect(reply.body.propagation).toMatchObject({ complete: true, total_nodes: 0 });
     });
 
     it("limits by the real counters and counts admitted requests", async () => {

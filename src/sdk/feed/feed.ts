@@ -59,7 +59,8 @@ export class Feed {
   /** Elapsed time until which to poll on the interval instead of by long poll. */
   #intervalUntil = 0;
   #loggedAt = 0;
-  #polled = false;
+  /** Every call names the node, and from then on revocations wait for it. */
+  #called = false;
   #confirmed = false;
 
   constructor(runtime: Runtime, state: PolicyState, events: FeedEvents) {
@@ -81,10 +82,11 @@ export class Feed {
     this.#stopped.abort();
     this.#wake?.();
     await this.#running;
-    const policy = this.#state.policy;
-    if (!policy || !this.#polled) return;
-    const caps = policy.caps && { caps: policy.caps };
-    const path = this.#path("delta", { since: String(policy.version), leaving: "true", ...caps });
+    if (!this.#called) return;
+    const { version = 0, caps = "" } = this.#state.policy ?? {};
+    // Nothing of the response is used, so it may be small.
+    const query = { since: String(version), max_keys: "1", leaving: "true", ...(caps && { caps }) };
+    const path = this.#path("delta", query);
     await this.#runtime.client
       .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
       .catch(() => {});
@@ -266,7 +268,7 @@ export class Feed {
     const call: Call = { method: "GET", path: this.#path(kind, query), timeoutMs, maxBytes: PAGE_BYTES };
     if (etag) call.headers = { "if-none-match": etag };
     call.signal = this.#stopped.signal;
-    if (kind === "delta") this.#polled = true;
+    this.#called = true;
     return this.#runtime.client.call(call);
   }
 

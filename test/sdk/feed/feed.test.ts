@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { KeyrackError } from "../../../src/sdk/index.ts";
+import { createKeyrackWith } from "../../../src/sdk/keyrack.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -57,6 +58,25 @@ describe("the feed", () => {
     await instance.keyrack.close();
     expect([...plane.feed.nodes]).toEqual([]);
     expect(feedCalls(plane).at(-1)?.query.get("leaving")).toBe("true");
+  });
+
+  it("reports that it leaves also where it closes right after its first policy, or before it", async () => {
+    await using plane = await FakeControlPlane.start();
+    const after = await startTestKeyrack({ plane });
+    await after.keyrack.close();
+    expect(feedCalls(plane).at(-1)?.query.get("leaving")).toBe("true");
+    plane.injectFault = ({ path }) => (path === "/v1/policy/snapshot" ? "hang" : undefined);
+    const before = await startTestKeyrack({ plane, ready: false });
+    await until(() => feedCalls(plane).at(-1)?.path === "/v1/policy/snapshot");
+    await before.keyrack.close();
+    expect(feedCalls(plane).at(-1)?.query.get("leaving")).toBe("true");
+    expect([...plane.feed.nodes]).toEqual([]);
+  });
+
+  it("sends nothing where it closes before its first call", async () => {
+    await using plane = await FakeControlPlane.start();
+    await createKeyrackWith(plane.options).close();
+    expect(plane.seen).toEqual([]);
   });
 
   it("has a different node id in every instance", async () => {
@@ -244,7 +264,7 @@ describe("during an outage of the control plane", () => {
 
   it("rejects ready() after its timeout, on close and after it", async () => {
     await using plane = await FakeControlPlane.start();
-    plane.injectFault = () => "hang";
+    plane.injectFault = ({ query }) => (query.has("leaving") ? undefined : "hang");
     const instance = await startTestKeyrack({ plane, ready: false });
     await expect(instance.keyrack.ready({ timeoutMs: 20 })).rejects.toThrow(KeyrackError);
     const waiting = instance.keyrack.ready().catch((error: Error) => error.message);
