@@ -3,7 +3,7 @@
 
 import type { RateLimitState } from "../../kernel/ratelimit/headers.ts";
 import { RULE_ID, type RateLimit } from "../../kernel/ratelimit/rule.ts";
-import type { Runtime } from "../client.ts";
+import { CallError, type Runtime } from "../client.ts";
 import type { Context } from "../context.ts";
 import type { Settings } from "../options.ts";
 import { OwedUnits, type Report } from "./owed.ts";
@@ -83,9 +83,10 @@ export class CheckLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), cost, limits, ...quotas }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
-      this.reachability.succeeded();
       const result = parseResult(json, limits, { isMetered, cost, now: this.#runtime.ports.now() });
-      if (owed) this.#owed.settle(context, owed, result !== null);
+      if (result === null) throw unusable();
+      this.reachability.succeeded();
+      if (owed) this.#owed.settle(context, owed, true);
       return result;
     } catch (error) {
       if (owed) this.#owed.settle(context, owed, false);
@@ -93,6 +94,11 @@ export class CheckLimiter implements Limiter {
       return null;
     }
   }
+}
+
+/** For a response that is JSON, but not what the endpoint responds: a proxy may have sent it. */
+export function unusable(): CallError {
+  return new CallError("malformed", "The response cannot be used: is url that of a Keyrack server?", 200);
 }
 
 export function subjectOf(settings: Settings, context: Context) {

@@ -16,6 +16,7 @@ import {
   type Limiter,
   parseStates,
   subjectOf,
+  unusable,
 } from "./check.ts";
 
 type Lease = { id: string; left: number; granted: number; askedAt: number; endsAt: number; states: RateLimitState[] };
@@ -117,8 +118,9 @@ export class LeaseLimiter implements Limiter {
         body: JSON.stringify({ ...subjectOf(this.#runtime.settings, context), limits: keyLease.rules, want }),
         timeoutMs: LIMITS_TIMEOUT_MS,
       });
+      const outcome = this.#accept(keyLease, json, want, askedAt);
       this.#fallback.reachability.succeeded();
-      return this.#accept(keyLease, json, want, askedAt);
+      return outcome;
     } catch (error) {
       if (!(error instanceof CallError) || error.status !== 404) {
         this.#fallback.reachability.failed(error, askedAt);
@@ -132,14 +134,14 @@ export class LeaseLimiter implements Limiter {
   #accept(keyLease: KeyLease, json: unknown, want: number, askedAt: number): LeaseOutcome {
     const { granted, lease_id, expires_in_ms, policies } = (json ?? {}) as Record<string, unknown>;
     const states = parseStates(policies, keyLease.rules);
-    if (!states || !isCount(granted) || granted > want) return "unreachable";
+    if (!states || !isCount(granted) || granted > want) throw unusable();
     if (granted === 0) {
       keyLease.denied = denialFrom(states);
       keyLease.deniedUntil =
         this.#runtime.ports.elapsed() + Math.min(DENIAL_MS, Math.max(...states.map((one) => one.resetMs)));
       return "denied";
     }
-    if (typeof lease_id !== "string" || !isCount(expires_in_ms)) return "unreachable";
+    if (typeof lease_id !== "string" || !isCount(expires_in_ms)) throw unusable();
     const lease: Lease = { id: lease_id, left: granted, granted, askedAt, endsAt: askedAt + expires_in_ms, states };
     keyLease.lease = lease;
     keyLease.denied = null;

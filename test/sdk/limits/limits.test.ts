@@ -13,6 +13,7 @@ import { startTestKeyrack, type TestKeyrack } from "../../../harness/sdk/test-ke
 
 const rule: RateLimit = { id: "per-minute", limit: 100, window_ms: 60_000, algorithm: "sliding", scope: "key" };
 const run = promisify(execFile);
+const UNUSABLE_LEASE = '{"granted":1,"policies":[{"id":"per-minute","remaining":1,"reset_ms":1}]}';
 
 async function limited(rules: RateLimit[], ports?: ManualPorts) {
   const plane = await FakeControlPlane.start();
@@ -57,27 +58,27 @@ describe('limits: "check"', () => {
     ["drops the connection", "drop"],
     ["responds 503", { status: 503, text: "{}" }],
     ["responds 401", { status: 401, text: "{}" }],
-    ["responds with a malformed body", { status: 200, text: '{"allowed":"no"}' }],
-    ["responds for other rules", { status: 200, text: '{"allowed":false,"policies":[]}' }],
+    ["responds with HTML", { status: 200, text: "<html>" }],
+    ...["{}", "null", "[]", '"x"', '{"allowed":"no"}', '{"allowed":false,"policies":[]}', UNUSABLE_LEASE].map(
+      (text): [string, object] => [`responds with ${text}`, { status: 200, text }],
+    ),
   ];
   for (const [what, wrong] of wrongs) {
-    it(`admits degraded, in both fail modes, when the endpoint ${what}`, async () => {
-      const { instance, plane, key } = await limited([rule]);
-      plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
-      for (const mode of ["open", "closed"] as const) {
-        for (const limits of ["check", "lease"] as const) {
+    it.each(["check", "lease"] as const)(
+      `admits degraded, in both fail modes, and says so when the endpoint ${what}: %s`,
+      async (limits) => {
+        const { instance, plane, key } = await limited([rule]);
+        plane.injectFault = ({ path }) => (path.startsWith("/v1/ratelimit") ? (wrong as "drop") : undefined);
+        for (const mode of ["open", "closed"] as const) {
           const { context, headers, denial } = await requester(instance, key, limits, mode)();
-          expect([context?.rateLimit, context?.degraded, context?.verified, denial, headers]).toEqual([
-            null,
-            true,
-            true,
-            null,
-            {},
-          ]);
+          expect(context).toMatchObject({ rateLimit: null, degraded: true, verified: true });
+          expect([denial, headers]).toEqual([null, {}]);
         }
-      }
-      await instance[Symbol.asyncDispose]();
-    });
+        const logged = instance.lines.filter(({ message }) => message.startsWith("rate limits cannot be checked"));
+        expect(logged).toMatchObject([{ level: "warn", fields: { failures: 1 } }]);
+        await instance[Symbol.asyncDispose]();
+      },
+    );
   }
 
   it("waits 250 ms and no longer for counters that do not respond", async () => {
