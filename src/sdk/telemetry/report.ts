@@ -111,14 +111,17 @@ export class Reporter {
     else this.#schedule(FLUSH_MS);
   }
 
-  /** Sends the remaining events, for at most CLOSE_MS. */
+  /** Sends the remaining events, for at most CLOSE_MS, and repeats what fails meanwhile. */
   async close(): Promise<void> {
     const until = this.#runtime.ports.elapsed() + CLOSE_MS;
     const cancel = this.#runtime.ports.after(CLOSE_MS, () => this.#stopped.abort(), true);
     while ((this.#pending || this.#queued > 0) && this.#runtime.ports.elapsed() < until) {
       this.#flush();
       await this.#sending;
-      if (this.#pending) break; // the server cannot be reached; what it rejected is gone
+      if (!this.#pending) continue; // what the server rejected is gone
+      const { delayMs } = this.#backoff;
+      if (this.#runtime.ports.elapsed() + delayMs >= until) break; // the server has been unreachable for long
+      await new Promise<void>((resolve) => void this.#runtime.ports.after(delayMs, resolve, true));
     }
     cancel();
     this.#cancel?.();
