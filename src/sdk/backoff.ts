@@ -32,8 +32,12 @@ export class Backoff {
     this.failures = 0;
   }
 
-  /** True for the first failure and each power of two, so that a long outage does not flood the log. */
   get shouldLog(): boolean {
-    return (this.failures & (this.failures - 1)) === 0;
+    return shouldLog(this.failures);
   }
+}
+
+/** True for the first failure in a row and each power of two, so that a long outage does not flood the log. */
+export function shouldLog(failures: number): boolean {
+  return (failures & (failures - 1)) === 0;
 }

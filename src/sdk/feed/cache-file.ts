@@ -16,6 +16,7 @@ import { hmacHexParts } from "../hashing.ts";
 import type { PolicyState } from "./policy-state.ts";
 import type { Settings } from "../options.ts";
 import type { Runtime } from "../client.ts";
+import { shouldLog } from "../backoff.ts";
 import { builtinModule } from "../builtins.ts";
 import { randomHex } from "../runtime.ts";
 
@@ -57,6 +58,8 @@ export class CacheFile {
   #gapMs = WRITE_GAP_MS;
   #cancel: (() => void) | null = null;
   #writing: Promise<void> = Promise.resolve();
+  /** Failed writes in a row. */
+  #failures = 0;
 
   constructor(file: string, runtime: Runtime, state: PolicyState) {
     this.#file = file;
@@ -124,15 +127,19 @@ export class CacheFile {
       }
       await fs.rename(temporary, this.#file);
       this.#writtenAt = this.#state.confirmedAt;
+      this.#failures = 0;
     } catch (error) {
       this.#dirty = true;
       await fs.rm(temporary, { force: true }).catch(() => {});
-      this.#runtime.log("warn", "the cache file cannot be written", {
-        why: error instanceof Error ? error.message : "",
-      });
+      if (shouldLog(++this.#failures)) this.#logFailure(error);
     }
     // Spends at most a twentieth of the time on writing: a large policy is written less often.
     this.#gapMs = Math.max(WRITE_GAP_MS, 20 * (this.#runtime.ports.elapsed() - startedAt));
+  }
+
+  #logFailure(error: unknown): void {
+    const why = error instanceof Error ? error.message : "";
+    this.#runtime.log("warn", "the cache file cannot be written", { why, failures: this.#failures });
   }
 }
 

@@ -1,11 +1,17 @@
 // The cache file: a vendor restarts while the control plane is down, and only an intact file of its own is used.
 
 import { randomBytes } from "node:crypto";
-import { chmod, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatCredential } from "../../../src/kernel/credentials.ts";
+import { Policy } from "../../../src/kernel/policy/policy.ts";
+import { Client } from "../../../src/sdk/client.ts";
+import { CacheFile } from "../../../src/sdk/feed/cache-file.ts";
+import { PolicyState } from "../../../src/sdk/feed/policy-state.ts";
+import { readOptions } from "../../../src/sdk/options.ts";
+import type { Log } from "../../../src/sdk/runtime.ts";
 import { FakeControlPlane } from "../../../harness/sdk/control-plane.ts";
 import { ManualPorts } from "../../../harness/sdk/ports.ts";
 import { until } from "../../../harness/waiting.ts";
@@ -156,6 +162,31 @@ describe("the cache file", () => {
     const instance = await startTestKeyrack({ plane, options: { cacheFile: join(folder, "no", "such", "folder") } });
     await instance.keyrack.close();
     expect(instance.lines.some(({ message }) => message === "the cache file cannot be written")).toBe(true);
+  });
+
+  it("logs the failures 1, 2, 4 and 8 in a row while it cannot be written", async () => {
+    const plane = new FakeControlPlane();
+    const ports = new ManualPorts();
+    const settings = readOptions({ ...plane.options, url: "http://127.0.0.1:9" });
+    const failures: unknown[] = [];
+    const log: Log = (_level, _message, fields) => void failures.push(fields["failures"]);
+    const state = new PolicyState(settings, ports, log);
+    const place = fresh();
+    const cache = new CacheFile(
+      join(place, "policy"),
+      { client: new Client(settings, ports), settings, ports, log },
+      state,
+    );
+    state.confirm(new Policy(plane.workspaceId, plane.projectId, null, 1));
+    const write = async () => (cache.note(true), cache.close());
+    for (let i = 0; i < 10; i++) await write();
+    expect(failures).toEqual([1, 2, 4, 8]);
+    await mkdir(place);
+    await write();
+    await rm(place, { recursive: true });
+    await write();
+    expect(failures).toEqual([1, 2, 4, 8, 1]);
+    state.close();
   });
 
   describe("that is not intact, of this project and recent", () => {
