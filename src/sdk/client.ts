@@ -5,6 +5,7 @@ import { concatBytes } from "../kernel/crypto/bytes.ts";
 import { MIB } from "../kernel/sizes.ts";
 import type { Settings } from "./options.ts";
 import type { Log, Ports } from "./runtime.ts";
+import { redactCredentials } from "./telemetry/redact.ts";
 
 type CallFault = "network" | "timeout" | "malformed" | "too_large" | "rejected";
 const MISCONFIGURED: ReadonlySet<number> = new Set([401, 403, 404]);
@@ -186,9 +187,10 @@ function retryAfter(response: Response): number {
   return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0;
 }
 
-/** fetch puts the useful part of its errors into `cause`. */
+/** fetch puts the useful part of its errors into `cause`: a code of the system, or a text such as "bad port". */
 function reason(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-  const code = (cause as { code?: unknown } | null)?.code;
-  return typeof code === "string" ? `Cannot be reached: ${code}.` : "Cannot be reached.";
+  const { code, message } = (cause ?? {}) as { code?: unknown; message?: unknown };
+  const why = typeof code === "string" ? code : message;
+  return typeof why === "string" && why !== "" ? `Cannot be reached: ${redactCredentials(why)}.` : "Cannot be reached.";
 }
