@@ -100,6 +100,13 @@ const codeOf = (title: string): string => {
 const headers = () => ({ "x-api-key": key });
 const LISTEN = "app.listen(0, '127.0.0.1', function () { console.log('http://127.0.0.1:' + this.address().port); });";
 
+function writeNext(library = (source: string) => source): void {
+  const [module = "", route = ""] = RECIPES.get("Next.js") ?? [];
+  write("lib/keyrack.js", library(module));
+  write("package.json", '{ "type": "module" }');
+  for (const name of ["app/orders/route.js", "app/again/route.js"]) write(name, route);
+}
+
 it("every recipe is tested here", () => {
   const titles = [...RECIPES.keys()];
   const tested = readText("test/sdk/recipes.test.ts");
@@ -177,10 +184,7 @@ describe("the recipe", () => {
   });
 
   it("for Next.js makes nothing while it is imported, and one instance for two copies of a route", async () => {
-    const [library = "", route = ""] = RECIPES.get("Next.js") ?? [];
-    write("lib/keyrack.js", library);
-    write("package.json", '{ "type": "module" }');
-    for (const name of ["app/orders/route.js", "app/again/route.js"]) write(name, route);
+    writeNext();
     const main = `const routes = [await import("./app/orders/route.js"), await import("./app/again/route.js")];
       const made = "keyrack" in globalThis;
       const request = () => new Request("http://x/", { headers: { "x-api-key": process.env.KEY } });
@@ -189,5 +193,18 @@ describe("the recipe", () => {
     const { line } = await run(write("next.mjs", main));
     expect(JSON.parse(line)).toEqual([false, [200, 200, 200, 200]]);
     expect(new Set(plane.seen.map(({ query }) => query.get("node")).filter(Boolean)).size).toBe(1);
+  });
+
+  it("for Next.js responds while Keyrack is down at the start, and admits keys when it is back", async () => {
+    writeNext((library) => library.replace("timeoutMs: 3000", "timeoutMs: 20"));
+    const main = `const { GET } = await import("./app/orders/route.js");
+      const status = async () => (await GET(new Request("http://x/", { headers: { "x-api-key": process.env.KEY } }))).status;
+      console.log(await status());
+      await globalThis.keyrack.ready();
+      console.log(await status());`;
+    plane.injectFault = () => ({ status: 503 });
+    const { line, nextLine } = await run(write("down.mjs", main));
+    plane.injectFault = () => undefined;
+    expect([line, await nextLine()]).toEqual(["503", "200"]);
   });
 });
