@@ -105,6 +105,23 @@ describe("on fastify", () => {
   });
 });
 
+it("a request to fastify over HTTP/2 is judged and reported as one over HTTP/1", async () => {
+  const app = fastify({ http2: true });
+  app.get("/orders/:id", { onRequest: onFastify.protect(instance.keyrack) }, async () => "in");
+  const client = connect(await app.listen({ port: 0, host: "127.0.0.1" }));
+  const statusOf = async (more: object): Promise<unknown> => {
+    const [response] = await once(client.request({ ":path": "/orders/1", ...more }).resume(), "response");
+    return (response as Record<string, unknown>)[":status"];
+  };
+  expect([await statusOf(headers), await statusOf({})]).toEqual([200, 401]);
+  client.close();
+  await app.close();
+  expect(await reported()).toEqual([
+    ["/orders/:id", 200],
+    ["/orders/:id", 401],
+  ]);
+});
+
 describe("the option route", () => {
   const webRequest = (path: string) => new Request(`http://app${path}`, { headers });
 

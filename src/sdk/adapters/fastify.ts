@@ -4,6 +4,7 @@
 
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
 import type { Context } from "../context.ts";
 import type { ProtectOptions } from "../protect-options.ts";
 import type { IdempotentOptions } from "../idempotency/idempotency.ts";
@@ -18,10 +19,17 @@ declare module "fastify" {
   }
 }
 
-/** The members of fastify's objects that are used, so that its types are not required. */
-export type RequestLike = { raw: IncomingMessage; body?: unknown; routeOptions?: { url?: string | undefined } };
+/**
+ * The members of fastify's objects that are used, so that its types are not required. Those of HTTP/2 are compatible
+ * with those of HTTP/1.
+ */
+export type RequestLike = {
+  raw: IncomingMessage | Http2ServerRequest;
+  body?: unknown;
+  routeOptions?: { url?: string | undefined };
+};
 export type ReplyLike = {
-  raw: ServerResponse;
+  raw: ServerResponse | Http2ServerResponse;
   code(status: number): ReplyLike;
   headers(headers: Record<string, string>): ReplyLike;
   send(payload: unknown): ReplyLike;
@@ -30,8 +38,8 @@ export type ReplyLike = {
 export function protect(keyrack: Keyrack, options?: ProtectOptions<FastifyRequest>) {
   const guard = internalsOf(keyrack).guard<FastifyRequest>(options);
   return async (request: RequestLike, reply: ReplyLike): Promise<unknown> => {
-    const admitted = await guard.admit(request as FastifyRequest, toIncomingRequest(request.raw));
-    onResponseClosed(reply.raw, (status) => admitted.done(status, request.routeOptions?.url ?? null));
+    const admitted = await guard.admit(request as FastifyRequest, toIncomingRequest(request.raw as IncomingMessage));
+    onResponseClosed(reply.raw as ServerResponse, (status) => admitted.done(status, request.routeOptions?.url ?? null));
     reply.headers(admitted.headers);
     Object.assign(request, { keyrack: admitted.context });
     const { denial } = admitted;
@@ -47,9 +55,10 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
 ) {
   const route = internalsOf(keyrack).idempotent(handler, options);
   return async (request: Req, reply: Reply): Promise<unknown> => {
+    const raw = reply.raw as ServerResponse;
     // A body that fastify's parsers left unread is the handler's to read.
     const begun = await beginOnNode(route, nodeView(request), false);
-    const run = () => untilResponded(handler(request, reply), reply.raw);
+    const run = () => untilResponded(handler(request, reply), raw);
     if (begun.kind === "skip") return run();
     if (begun.kind === "respond") {
       const { status, headers, body } = begun.response;
@@ -58,7 +67,7 @@ export function idempotent<Req extends RequestLike = FastifyRequest, Reply exten
         .headers(headers)
         .send(typeof body === "string" ? body : Buffer.from(body));
     }
-    const capture = new NodeCapture(reply.raw, begun.claim);
+    const capture = new NodeCapture(raw, begun.claim);
     capture.isDelegated = true; // fastify responds, also with the undefined that a handler resolves to
     // In fastify, sending an error is throwing it.
     const send = reply.send.bind(reply);
