@@ -12,7 +12,7 @@ import { Idempotency } from "./idempotency/idempotency.ts";
 import { LeaseLimiter } from "./limits/leases.ts";
 import { CheckLimiter } from "./limits/check.ts";
 import { readTimeout, Waiters } from "./ready.ts";
-import { type KeyrackOptions, readFailMode, readOptions, type Settings } from "./options.ts";
+import { type KeyrackOptions, need, NO_RESOURCES, readFailMode, readOptions, type Settings } from "./options.ts";
 import type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./instance.ts";
 import { INTERNALS, type Instance } from "./internals.ts";
 import { Otel } from "./otel.ts";
@@ -39,7 +39,7 @@ export function createKeyrackWith<Resources = undefined>(
   if (isExposed(settings.url)) log("warn", "the secret key travels unencrypted: use https", { url: settings.url });
   const state = new PolicyState(settings, ports, log);
   const runtime = { client: new Client(settings, ports), settings, ports, log };
-  const resources = options.resources ?? { live: undefined, test: undefined };
+  const resources = options.resources ?? NO_RESOURCES;
   const verifier = new Verifier(state, settings, ports, log, options.log !== undefined, resources);
   const otel = openOtel(options, settings, log, () => readStatus(state, ports).ageMs);
   const reporter = new Reporter(runtime, (events) => otel?.dropped(events));
@@ -110,10 +110,18 @@ function verifyKey(
       throw new TypeError(`keyrack: verify has no option "${name}".`);
   }
   if (failMode !== "closed") readFailMode(failMode);
-  const { all, any } = Array.isArray(scopes) ? { all: scopes, any: NO_GROUPS } : readScopes(scopes);
+  if (ip !== null) need(typeof ip === "string", "ip must be a text or null");
+  const { all, any } = isTexts(scopes) ? { all: scopes, any: NO_GROUPS } : readScopes(scopes);
   const verdict = verifier.judge(key, 0, all, failMode, any, ip);
   const { outside, rejected } = verifier;
   return outside === null && rejected === null ? verdict : noted.note(verdict, outside, rejected);
+}
+
+/** Without a copy, unlike `readScopes`: for every call of verify. */
+function isTexts(scopes: VerifyOptions["scopes"]): scopes is readonly string[] {
+  if (!Array.isArray(scopes)) return false;
+  for (let i = 0; i < scopes.length; i++) if (typeof scopes[i] !== "string") return false;
+  return true;
 }
 
 type ReportParts = {

@@ -78,6 +78,7 @@ const KNOWN: Readonly<Record<keyof KeyrackOptions, true>> = {
   otel: true,
   log: true,
 };
+export const NO_RESOURCES = Object.freeze({ live: undefined, test: undefined });
 const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** `program`: the one that reports, the library or what is built on it. */
@@ -94,6 +95,8 @@ export function readOptions(options: KeyrackOptions, program = SDK_NAME) {
   need(isNodeId, "nodeId must be a text of 1 to 128 letters, digits, dots, colons, hyphens or underscores");
   need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
   need(options.log === undefined || typeof options.log === "function", "log must be a function");
+  need(!options.otel || typeof options.otel === "object", "otel must be the OpenTelemetry API");
+  need(isResources(options.resources ?? NO_RESOURCES), "resources must be an object with live and test");
   need(typeof clientInfo === "boolean", "clientInfo must be true or false");
   need(cacheFile === null || (typeof cacheFile === "string" && cacheFile !== ""), "cacheFile must be a path");
   need(cacheFile === null || builtinModule("node:fs/promises") !== undefined, "cacheFile needs Node 20.16 or newer");
@@ -144,6 +147,11 @@ export function readFailMode(mode: unknown, name = "failMode"): FailMode {
 
 export function need(holds: boolean, sentence: string): asserts holds {
   if (!holds) throw new TypeError(`keyrack: ${sentence}.`);
+}
+
+/** A misspelled environment would show only in requests with keys of it. */
+function isResources(value: unknown): boolean {
+  return typeof value === "object" && value !== null && "live" in value && "test" in value;
 }
 
 /** A variable that is not set is undefined or empty. */

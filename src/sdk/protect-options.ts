@@ -65,7 +65,8 @@ export function readProtectOptions<Req>(
   need(getKey === undefined || typeof getKey === "function", "getKey must be a function");
   need(getIp === undefined || typeof getIp === "function", "getIp must be a function");
   if (typeof cost !== "function") requireCost(cost);
-  const isTags = typeof tags === "object" ? tags !== null : tags === undefined || typeof tags === "function";
+  const isObject = typeof tags === "object" && tags !== null && !Array.isArray(tags);
+  const isTags = isObject || tags === undefined || typeof tags === "function";
   need(isTags, "tags must be an object or a function");
   const isRoute = typeof route === "string" ? route !== "" : route === undefined || typeof route === "function";
   need(isRoute, "route must be a text or a function");

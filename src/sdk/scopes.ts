@@ -17,7 +17,7 @@ const isList = (value: unknown): value is readonly string[] =>
 
 export function readScopes(scopes: RequiredScopes): ScopeRequirement {
   if (Array.isArray(scopes)) {
-    need(isList(scopes), "scopes must be a list");
+    need(isList(scopes), "scopes must be a list of texts");
     return { all: [...scopes], any: NO_GROUPS };
   }
   need(typeof scopes === "object" && scopes !== null, "scopes must be a list, or { all, any }");

@@ -84,7 +84,7 @@ describe("cost and tags", () => {
   it("that cannot be are refused: options at the start, the result of a function with the request", async () => {
     await using instance = await startTestKeyrack();
     const key = await newKey(instance);
-    for (const options of [{ cost: 1001 }, { cost: -1 }, { cost: 1.5 }, { tags: null }, { tags: "x" }])
+    for (const options of [{ cost: 1001 }, { cost: -1 }, { cost: 1.5 }, { tags: null }, { tags: "x" }, { tags: ["a"] }])
       expect(() => internalsOf(instance.keyrack).guard(options as never)).toThrow(TypeError);
     await expect(pass(instance, key, { cost: () => Number.NaN })).rejects.toThrow("cost must be a whole number");
   });

@@ -230,6 +230,9 @@ describe("createKeyrack", () => {
     ["a sample rate of zero", { ...good, sampleRate: 0 }, /sampleRate/],
     ["a node id with a space", { ...good, nodeId: "a b" }, /nodeId/],
     ["a number as node id", { ...good, nodeId: 1234 as unknown as string }, /nodeId/],
+    ["misspelled resources", { ...good, resources: { live: 1, tets: 2 } }, /resources must be an object with/],
+    ["a number as resources", { ...good, resources: 5 }, /resources must be/],
+    ["a number as otel", { ...good, otel: 5 as never }, /otel must be the OpenTelemetry API/],
     ["maxStaleMs under staleMs", { ...good, maxStaleMs: 20_000 }, /maxStaleMs/],
   ];
   for (const [why, options, message] of bad) {
@@ -268,6 +271,9 @@ describe("createKeyrack", () => {
     expect(() => keyrack.verify(mint(), { failMode: "maybe" as never })).toThrow(/failMode/);
     expect(() => keyrack.verify(mint(), { scopes: null as never })).toThrow(/scopes/);
     expect(() => keyrack.verify(mint(), { scope: ["admin"] } as never)).toThrow(/"scope"/);
+    for (const wrong of [[undefined], ["admin", 5]])
+      expect(() => keyrack.verify(mint(), { scopes: wrong as never })).toThrow("scopes must be a list of texts");
+    expect(() => keyrack.verify(mint(), { ip: 5 as never })).toThrow("ip must be a text or null");
   });
 
   it("admits only test keys with a test secret key", async () => {
