@@ -217,11 +217,9 @@ describe.runIf(nginxVersion)(`keyrack gateway behind ${nginxVersion}`, () => {
       expect([path, await status(path)]).toEqual([path, 403]);
     for (const path of ["/", "/ordersx", "/order", "/admin", "/status.json", "/health/x"])
       expect([path, await status(path)]).toEqual([path, 403]);
-    for (const path of [
-      ...["//orders", "/./orders", "/x/../orders", "/health/.", "/status/..;/orders", "/health#/../orders"],
-      ...["/orders/../health", "/orders/..%2fhealth", "/orders/1/%2E./../health", "/orders/..\\health"], // open to all
-    ])
-      expect([path, await status(path)]).toEqual([path, 400]);
+    const dotted = ["/./orders", "/x/../orders", "/health/.", "/status/..;/orders", "/health#/../orders", "//orders"];
+    const toOpen = ["/orders/../health", "/orders/..%2fhealth", "/orders/1/%2E./../health", "/orders/..\\health"];
+    for (const path of [...dotted, ...toOpen]) expect([path, await status(path)]).toEqual([path, 400]);
     expect(reached).toEqual([]);
     for (const path of ["/STATUS/1", "/status/..a/v1.2?next=/a/../b%2f"]) expect(await status(path)).toBe(200);
   });
