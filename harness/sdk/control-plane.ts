@@ -136,6 +136,7 @@ export class FakeControlPlane {
 
   #write(res: ServerResponse, response: FakeResponse, request: RecordedRequest): void {
     const text = response.text ?? (response.json === undefined ? "" : JSON.stringify(response.json));
+    res.sendDate = false; // the library compares it with its own clock, which tests set
     res.writeHead(response.status, { "content-type": "application/json", ...response.headers });
     res.end(response.status === 304 ? undefined : text, () => this.#events.emit("responded", request));
   }

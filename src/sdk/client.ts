@@ -53,7 +53,8 @@ export type Call = {
   readsProblems?: boolean;
 };
 
-export type Reply = { status: number; etag: string | null; json: unknown };
+/** `date`: the server's clock; NaN if the response does not say, or is a cache's. */
+export type Reply = { status: number; etag: string | null; date: number; json: unknown };
 
 const MAX_BYTES = MIB;
 
@@ -111,13 +112,14 @@ export class Client {
     });
     const { status } = response;
     const etag = response.headers.get("etag");
-    if (status === 304) return { status, etag, json: null };
+    const date = response.headers.has("age") ? Number.NaN : Date.parse(response.headers.get("date") ?? "");
+    if (status === 304) return { status, etag, date, json: null };
     if ((status >= 300 && status <= 399) || response.type === "opaqueredirect") throw redirected(response, url, call);
     if (status < 200 || status > 299) {
       const problems = status === 400 && call.readsProblems ? await readProblems(response) : [];
       throw new CallError("rejected", `Rejected with status ${status}.`, status, retryAfter(response), problems);
     }
-    return { status, etag, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
+    return { status, etag, date, json: await readJson(response, call.maxBytes ?? MAX_BYTES) };
   }
 }
 

@@ -11,6 +11,7 @@ import { MIB } from "../../kernel/sizes.ts";
 import { Backoff } from "../backoff.ts";
 import { type Call, CallError, type Reply, type Runtime } from "../client.ts";
 import { Announcement } from "./announcement.ts";
+import { ClockCheck } from "./clock-check.ts";
 import type { PolicyState } from "./policy-state.ts";
 
 type FeedEvents = {
@@ -45,6 +46,7 @@ export class Feed {
   readonly #events: FeedEvents;
   readonly #expected: FeedExpectation;
   readonly #announcement: Announcement;
+  readonly #clock: ClockCheck;
   readonly #backoff: Backoff;
   readonly #stopped = new AbortController();
   #wake: (() => void) | null = null;
@@ -59,7 +61,6 @@ export class Feed {
   /** Elapsed time until which to poll on the interval instead of by long poll. */
   #intervalUntil = 0;
   #loggedAt = 0;
-  /** Every call names the node, and from then on revocations wait for it. */
   #called = false;
   #confirmed = false;
 
@@ -69,12 +70,13 @@ export class Feed {
     this.#state = state;
     this.#events = events;
     this.#announcement = new Announcement(ports, log);
+    this.#clock = new ClockCheck(ports, log);
     this.#backoff = new Backoff(ports, RETRY_MS, RETRY_MAX_MS);
     this.#expected = { projectId: settings.projectId, env: settings.env, maxKeys: settings.maxKeys };
   }
 
   start(): void {
-    this.#running = this.#run();
+    if (!this.#state.isClosed) this.#running = this.#run();
   }
 
   /** Stops, then reports to the control plane that this node is leaving. */
@@ -85,8 +87,7 @@ export class Feed {
     if (!this.#called) return;
     const { version = 0, caps = "" } = this.#state.policy ?? {};
     // Nothing of the response is used, so it may be small.
-    const query = { since: String(version), max_keys: "1", leaving: "true", ...(caps && { caps }) };
-    const path = this.#path("delta", query);
+    const path = this.#path("delta", { since: String(version), max_keys: "1", leaving: "true", ...(caps && { caps }) });
     await this.#runtime.client
       .call({ method: "GET", path, timeoutMs: LEAVING_TIMEOUT_MS, maxBytes: PAGE_BYTES })
       .catch(() => {});
@@ -269,7 +270,7 @@ export class Feed {
     if (etag) call.headers = { "if-none-match": etag };
     call.signal = this.#stopped.signal;
     this.#called = true;
-    return this.#runtime.client.call(call);
+    return this.#clock.check(this.#runtime.client.call(call));
   }
 
   #path(kind: string, query: Record<string, string>): string {
