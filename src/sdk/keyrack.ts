@@ -62,7 +62,6 @@ export function createKeyrackWith<Resources = undefined>(
     },
   });
   const started = (cache?.load() ?? Promise.resolve()).then(() => {
-    if (state.isClosed) return;
     feed.start();
     if (state.policy) ports.after(CACHED_WAIT_MS, () => waiters.resolveIfPolicy());
   });
