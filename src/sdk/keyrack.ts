@@ -12,7 +12,7 @@ import { Idempotency } from "./idempotency/idempotency.ts";
 import { LeaseLimiter } from "./limits/leases.ts";
 import { CheckLimiter } from "./limits/check.ts";
 import { readTimeout, Waiters } from "./ready.ts";
-import { type KeyrackOptions, need, NO_RESOURCES, readFailMode, readOptions, type Settings } from "./options.ts";
+import { type KeyrackOptions, NO_RESOURCES, readFailMode, readOptions, type Settings } from "./options.ts";
 import type { Keyrack, ReportedRequest, Status, VerifyOptions } from "./instance.ts";
 import { INTERNALS, type Instance } from "./internals.ts";
 import { Otel } from "./otel.ts";
@@ -109,7 +109,6 @@ function verifyKey(
       throw new TypeError(`keyrack: verify has no option "${name}".`);
   }
   if (failMode !== "closed") readFailMode(failMode);
-  if (ip !== null) need(typeof ip === "string", "ip must be a text or null");
   const { all, any } = isTexts(scopes) ? { all: scopes, any: NO_GROUPS } : readScopes(scopes);
   const verdict = verifier.judge(key, 0, all, failMode, any, ip);
   const { outside, rejected } = verifier;
