@@ -12,7 +12,7 @@ import type { KeyrackOptions } from "../../sdk/options.ts";
 import { requireBearer, resolveTarget, type TargetOptions } from "../api/target.ts";
 import { keepRunningOnOutputError } from "../output-errors.ts";
 import { ENDING_SIGNALS } from "../signals.ts";
-import { ExitError, examples, print, type OutputOptions } from "../ui/output.ts";
+import { ExitError, examples, print, toFlag, type OutputOptions } from "../ui/output.ts";
 
 /** Flags with the names of the library's options are passed to it. */
 type Options = OutputOptions &
@@ -154,9 +154,6 @@ function choice(flags: string, description: string, choices: readonly string[]):
 function splitList(text: string): string[] {
   return text.split(",").map((entry) => entry.trim());
 }
-
-/** `--secret-key` for secretKey. */
-const toFlag = (option: string): string => `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /** An option that the SDK rejects is wrong usage of the command. */
 function asUsageError<T>(work: () => T): T {

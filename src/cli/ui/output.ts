@@ -45,6 +45,10 @@ export function printResult(options: OutputOptions, result: { json: unknown; qui
   if (text !== "") print(text);
 }
 
+/** `--secret-key` for secretKey. */
+export const toFlag = (option: string): string =>
+  `--${option.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 /** Aligned columns. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths: number[] = [];

@@ -6,7 +6,7 @@ import { addApiCommands } from "../../api/generated.ts";
 import { buildRequest, runApiCommand, type ApiOptions } from "../../api/send.ts";
 import { requireBearer, resolveTarget, targetFlags, type TargetOptions } from "../../api/target.ts";
 import { listText, moreText, type List } from "../../ui/format.ts";
-import { ExitError, examples, outputFlags, print, type OutputOptions } from "../../ui/output.ts";
+import { ExitError, examples, outputFlags, print, toFlag, type OutputOptions } from "../../ui/output.ts";
 import { fetchCheckpoint } from "./log.ts";
 import type { VerifyOptions } from "./verify.ts";
 
@@ -71,10 +71,8 @@ const NEED_OFFLINE = ["dataDir", "databaseUrl", "config", "workspaceId"] as cons
 function refuseUnused(options: OptionValues): void {
   const { offline, deployment, workspaceId } = options;
   const unused = NEED_OFFLINE.find((name) => options[name] !== undefined);
-  if (unused && !offline && !deployment) {
-    const flag = unused.replace(/[A-Z]/, (letter) => `-${letter.toLowerCase()}`);
-    throw new ExitError(`--${flag} needs --offline${unused === "workspaceId" ? "" : " or --deployment"}.`, 2);
-  }
+  if (unused && !offline && !deployment)
+    throw new ExitError(`${toFlag(unused)} needs --offline${unused === "workspaceId" ? "" : " or --deployment"}.`, 2);
   if (workspaceId !== undefined && deployment)
     throw new ExitError("--workspace-id and --deployment cannot be used together.", 2);
 }
@@ -100,11 +98,7 @@ async function listLocal(spec: CommandSpec, options: ApiOptions): Promise<void> 
   const [after, limit] = [Number(after_seq), Number(count)];
   if (after < 0 || limit < 1 || limit > ROWS_MAX)
     throw new ExitError(`--after-seq must be 0 or more, --limit from 1 to ${ROWS_MAX}.`, 2);
-  const list: List = options.offline ? await listOffline(options, after, limit) : { object: "list", data: [] };
-  if (!options.offline) {
-    const { operate } = await import("../../operator.ts");
-    Object.assign(list, await operate(options, "audit.list", { after_seq: after, limit }));
-  }
+  const list = await (options.offline ? listOffline(options, after, limit) : listDeployment(options, after, limit));
   if (options.json) return print(JSON.stringify(list));
   if (options.quiet) {
     for (const { id } of list.data) print(String(id));
@@ -113,6 +107,11 @@ async function listLocal(spec: CommandSpec, options: ApiOptions): Promise<void> 
     return;
   }
   print(listText(list, spec.columns));
+}
+
+async function listDeployment(options: ApiOptions, after: number, limit: number): Promise<List> {
+  const { operate } = await import("../../operator.ts");
+  return { ...(await operate(options, "audit.list", { after_seq: after, limit })) };
 }
 
 /** The first rows of each chain. Chains that have more come last: the last row is where the list continues. */
