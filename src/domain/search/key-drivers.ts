@@ -3,6 +3,7 @@
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
+import { anyTenantById } from "../../store/queries/tenants.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import type { Position } from "../core/cursor.ts";
 import { EXAMINED_MAX, PIECE_ROWS, type Candidate, type IndexScan, type Piece } from "./find.ts";
@@ -141,9 +142,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       const [at, id] = [Number(position?.[3] ?? NO_KEYS), String(position?.[4] ?? "")];
       const rest = tenant && at !== NO_KEYS ? await keysOf(tenant, { at, id }, limit) : [];
       if (rest.length === limit) return { candidates: rest, last: lastOf(rest, false) };
-      const terms = { workspace_id: walk.workspace_id, kinds: [TENANT_WORD], ...termsFrom(lead) };
-      const place = { ...terms, direction: "asc", after: tenant, limit: TENANTS_AT_ONCE } as const;
-      const tenants = await walkTerms(read, place);
+      const tenants = await tenantsBehind(read, walk, lead, tenant);
       const lists: Candidate<WalkedTexts>[][] = [];
       // One tenant with many keys fills the page: others are read only if it does not.
       for (let size = 1; lists.length < tenants.length && lists.flat().length < limit; size *= 2) {
@@ -158,6 +157,22 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       return { candidates, last: isEnd ? null : [end.term, end.newest, end.id, NO_KEYS, ""] };
     },
   };
+}
+
+/** The next tenants with a word that begins with `lead`; if only one tenant's keys are wanted, at most that one. */
+async function tenantsBehind(
+  read: Reader,
+  { workspace_id, tenant_id }: Walk,
+  lead: string,
+  after: TermPosition | null,
+): Promise<TermPosition[]> {
+  if (tenant_id === undefined) {
+    const terms = { kinds: [TENANT_WORD], ...termsFrom(lead), direction: "asc" } as const;
+    return walkTerms(read, { workspace_id, ...terms, after, limit: TENANTS_AT_ONCE });
+  }
+  const tenant = after ? undefined : await anyTenantById.first(read, { workspace_id, id: tenant_id });
+  const term = tenant && firstMatch(tenantWords(tenant), lead);
+  return term === undefined ? [] : [{ term, newest: 0, id: tenant_id }];
 }
 
 /** Each read begins in a turn of its own: SQLite holds the event loop for it. On PostgreSQL they overlap. */

@@ -56,6 +56,23 @@ for (const backend of runBackends) {
       expect(await names(workspace, "q=prod&scope=x")).toEqual([]);
     });
 
+    it("finds only keys of the tenant that the list is filtered by, whichever tenants' words match", async () => {
+      const workspace = await instance.workspace();
+      const ids: Record<string, string> = {};
+      for (const external_id of ["acme-one", "acme-two", "other"]) {
+        const id = (ids[external_id] = await tenant(workspace, external_id));
+        for (const n of [1, 2]) await mint(workspace, `${n} of ${external_id.length}`, { tenant_id: id });
+      }
+      await mint(workspace, "acme named", { tenant_id: ids["other"] });
+      const found = (of: string, more = "") => names(workspace, `tenant_id=${ids[of]}&q=acme${more}`);
+      expect(await found("acme-one")).toEqual(["2 of 8", "1 of 8"]);
+      expect(await found("acme-two", "+1&state=active&env=live")).toEqual(["1 of 8"]);
+      expect(await found("other")).toEqual(["acme named"]);
+      await workspace.call("sk_owner", `DELETE /v1/tenants/${ids["acme-one"]}`);
+      const all = await names(workspace, "q=one&include_revoked=true");
+      expect(await found("acme-one", "&include_revoked=true")).toEqual(all);
+    });
+
     it("finds a key by the start of its display prefix, whatever its characters are", async () => {
       const workspace = await instance.workspace();
       for (const [name, six] of [
