@@ -1,4 +1,5 @@
-// A whole instance in this process: real HTTP on a given database, every response validated against its schema.
+// A whole instance in this process: real HTTP on a given database, every response validated against its schema,
+// the status of every refusal against those that its endpoint declares.
 import { startInstance, type RunningInstance } from "../../src/server/start.ts";
 import { loadSettings } from "../../src/config/load.ts";
 import type { Clock } from "../../src/domain/core/clock.ts";
@@ -6,6 +7,7 @@ import type { PasswordCost } from "../../src/domain/auth/password.ts";
 import { createLog } from "../../src/platform/log.ts";
 import type { DatabaseTarget } from "../../src/store/target.ts";
 import { send, type Call } from "../processes/send.ts";
+import { requireDeclared } from "../declared-refusals.ts";
 import type { Flags } from "./services.ts";
 
 export type LocalInstance = { app: RunningInstance; logs: string[]; call: Call };
@@ -65,5 +67,10 @@ export async function startLocalInstance({
     ...(clock && { clock }),
     ...(fatal && { fatal }),
   });
-  return { app, logs, call: (bearer, route, body, options) => send(app.url, bearer, route, body, options) };
+  const call: Call = async (bearer, route, body, options) => {
+    const reply = await send(app.url, bearer, route, body, options);
+    requireDeclared(route, reply);
+    return reply;
+  };
+  return { app, logs, call };
 }

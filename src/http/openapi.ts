@@ -55,6 +55,7 @@ export function failuresOf(endpoint: Endpoint): FailureName[] {
   if (!open)
     names.push("unauthenticated", "unusable_credential", "invalid_key", "invalid_session", "rate_limited", wrongKind);
   if (rules.embed === "Y" && !open) names.push("invalid_embed_token", "origin_not_allowed");
+  if (endpoint.perNetwork) names.push("rate_limited");
   if (endpoint.backendOnly) names.push("backend_only");
   if (endpoint.scope) names.push("insufficient_scope");
   return [...new Set([...names, ...endpoint.failures])];

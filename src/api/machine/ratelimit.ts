@@ -88,7 +88,7 @@ export const ratelimitCheck = endpoint("POST /v1/ratelimit/check", {
     policies: Policies,
     ...QuotaStates,
   }),
-  failures: ["test_cannot_live"],
+  failures: ["test_cannot_live", "project_not_found"],
   showsNothingStored: chargesNoQuota,
   handle: (ctx, { body }) => checkLimits(ctx, body),
 });
@@ -109,7 +109,7 @@ export const ratelimitLease = endpoint("POST /v1/ratelimit/lease", {
     policies: Policies,
     ...QuotaStates,
   }),
-  failures: ["test_cannot_live"],
+  failures: ["test_cannot_live", "project_not_found"],
   showsNothingStored: chargesNoQuota,
   handle: (ctx, { body }) => leaseLimits(ctx, body),
 });

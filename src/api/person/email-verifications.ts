@@ -21,7 +21,7 @@ export const emailVerificationsConsume = endpoint("POST /v1/auth/email_verificat
   perNetwork: { name: "verification", limit: 60, windowMs: MINUTE_MS },
   body: z.strictObject({ token: OneTimeToken }),
   output: z.strictObject({ object: z.literal("email_verification"), verified: z.literal(true) }),
-  failures: ["invalid_token", "rate_limited"],
+  failures: ["invalid_token"],
   emits: ["user.email_verified"],
   handle: (ctx, { body }) => consumeVerification(ctx, body.token),
 });

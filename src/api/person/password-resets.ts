@@ -13,7 +13,6 @@ export const passwordResetsCreate = endpoint("POST /v1/auth/password_resets", {
   body: z.strictObject({ email: Email }),
   output: z.strictObject({ object: z.literal("password_reset"), accepted: z.literal(true) }),
   status: 202,
-  failures: ["rate_limited"],
   handle: (ctx, { body }) => requestReset(ctx, body.email),
 });
 
@@ -23,7 +22,7 @@ export const passwordResetsConsume = endpoint("POST /v1/auth/password_resets/con
   perNetwork: { name: "reset_consume", limit: 60, windowMs: MINUTE_MS },
   body: z.strictObject({ token: OneTimeToken, password: NewPassword }),
   output: z.strictObject({ object: z.literal("password_reset"), consumed: z.literal(true) }),
-  failures: ["invalid_token", "rate_limited", "overloaded"],
+  failures: ["invalid_token", "overloaded"],
   emits: ["user.password_reset", "user.email_verified"],
   handle: (ctx, { body }) => consumeReset(ctx, body),
 });

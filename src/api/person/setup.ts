@@ -47,7 +47,7 @@ export const setupComplete = endpoint("POST /v1/setup", {
     command: z.string().describe("how the program is called in a shell on the server: its name, or its path"),
   }),
   status: 201,
-  failures: ["setup_done", "invalid_token", "slug_taken", "user_exists", "rate_limited", "overloaded"],
+  failures: ["setup_done", "invalid_token", "slug_taken", "user_exists", "overloaded"],
   emits: [
     "workspace.created",
     "workspace_member.joined",

@@ -12,7 +12,7 @@ const Filter = z
     ids: distinct(Uuid, 1, 500).optional().describe("these keys"),
     project_id: Uuid.optional().describe("keys of this project"),
     tenant_id: z
-      .union([Uuid, distinct(Uuid, 1, 50)])
+      .union([Uuid, distinct(Uuid, 1, 50)], { error: "must be a UUID, or a list of 1 to 50" })
       .optional()
       .describe("keys of this tenant, or of these"),
     env: Env.optional().describe("keys of this environment"),

@@ -137,7 +137,7 @@ export const usageSeriesRead = endpoint("GET /v1/usage/series", {
     other: z.strictObject(points).nullable().describe("the groups that are not listed"),
     total: z.strictObject(points),
   }),
-  failures: ["test_cannot_live", "project_not_found", "series_off", "unavailable"],
+  failures: ["test_cannot_live", "project_not_found", "key_not_found", "series_off", "unavailable"],
   handle: async (ctx, { query: { from, to, latency, ...query } }) => {
     const request = { ...query, from: toMs(from) ?? undefined, to: toMs(to) ?? undefined, latency: latency === "true" };
     return jsonTextResponse(200, await usageSeries(ctx, request));

@@ -1,6 +1,7 @@
 // What a project's key policy, or another one, means for the keys that exist. Writes nothing.
 import type { Env } from "../../kernel/credentials.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
+import { failField } from "../../kernel/errors.ts";
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import type { Reader } from "../../store/engine/tx.ts";
 import type { KeysOf, KeyUse } from "../../store/queries/idle-keys.ts";
@@ -56,6 +57,7 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
   const project = await liveProject(read, workspace_id, id);
   const stored = parseKeyPolicy(project.key_policy);
   const policy = { ...stored, ...overrides };
+  requireSavable(policy, overrides);
   const { idle_revoke_days } = policy;
   const now = services.clock.now();
   const keysOf = { workspace_id, project_id: id, env, now };
@@ -77,6 +79,15 @@ export async function reportKeyPolicy(ctx: Ctx<Vendor>, id: string, overrides: P
     over_max_ttl: viewSoonest(overMax),
     idle: { ...viewSoonest(idle), blocked_by },
   };
+}
+
+/** As the project's PATCH, which names the one field that the query may leave out. */
+function requireSavable({ default_ttl_days, max_ttl_days }: KeyPolicy, overrides: PolicyOverrides): void {
+  if (default_ttl_days === null || max_ttl_days === null || default_ttl_days <= max_ttl_days) return;
+  if (overrides.default_ttl_days !== undefined)
+    throw failField("invalid_query", "default_ttl_days", `must not be above max_ttl_days, which is ${max_ttl_days}`);
+  const message = `must not be below default_ttl_days, which is ${default_ttl_days}`;
+  throw failField("invalid_query", "max_ttl_days", message);
 }
 
 async function findAffected(on: Reader, keysOf: KeysOf, { max_ttl_days, idle_revoke_days }: KeyPolicy) {

@@ -159,7 +159,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
   };
 }
 
-/** The next tenants with a word that begins with `lead`; if only one tenant's keys are wanted, at most that one. */
+/** The next tenants that match `lead`; if only one tenant's keys are wanted, at most that one. */
 async function tenantsBehind(
   read: Reader,
   { workspace_id, tenant_id }: Walk,

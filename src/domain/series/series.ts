@@ -2,11 +2,12 @@
 import { fail, failField } from "../../kernel/errors.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
+import { keyById } from "../../store/queries/keys.ts";
 import { isRanked, POINTS_MAX, type SeriesQuery } from "../../store/usage/series.ts";
 import type { Grain, GroupBy, GroupFilter } from "../../store/usage/series-rows.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { requireProjectAccess, visibleEnv } from "../core/env-access.ts";
+import { requireProjectAccess, requireReadable, visibleEnv } from "../core/env-access.ts";
 import { inThreadSlot } from "../core/read-slots.ts";
 import { BUCKET_MS, calendarOf, edgesOf, requireTimeZone, type Bucket, type Calendar } from "./buckets.ts";
 import { GRAIN } from "./rollups.ts";
@@ -38,6 +39,7 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
   requireCombination(request);
   const env = visibleEnv(actor, request.env) ?? null;
   if (request.project_id !== undefined) requireProjectAccess(actor, request.project_id);
+  if (request.key_id !== undefined) await requireKeyAccess(ctx, request.key_id);
   const projects = request.project_id === undefined ? projectsOf(actor) : [request.project_id];
   const { edges, time_zone, grain } = rangeOf(services, request);
   const group_by = request.group_by.startsWith("tag:") ? "tag" : (request.group_by as GroupBy);
@@ -63,6 +65,13 @@ export async function usageSeries(ctx: Ctx<Vendor>, request: SeriesRequest): Pro
   const response = await inThreadSlot(ctx, () => services.store.readSeries(query));
   if (response === null) throw tooManyPoints();
   return response;
+}
+
+/** To a credential of some projects, a key of another one does not exist: zeros would say that it was not used. */
+async function requireKeyAccess({ services, actor }: Ctx<Vendor>, id: string): Promise<void> {
+  if (projectsOf(actor) === null) return;
+  const key = await keyById.first(services.store.read, { workspace_id: actor.workspace_id, id });
+  requireReadable(actor, key, "key_not_found");
 }
 
 function tooManyPoints(): Error {

@@ -211,6 +211,9 @@ for (const backend of runBackends) {
         [{ action: "mint", filter: all }, "action"],
       ] as const)
         expectRefusal(await bulk(w, body), 400, "invalid_request", path);
+      const mistyped = await bulk(w, { action: "revoke", filter: { tenant_id: { id: w.tenant_id } } });
+      const problem = { path: "filter.tenant_id", message: "must be a UUID, or a list of 1 to 50" };
+      expect(mistyped.body.error.details).toEqual([problem]);
       const { next_cursor: cursor } = (await bulk(w, { action: "revoke", filter: all, dry_run: true, limit: 1 })).body;
       for (const body of [
         { action: "disable", filter: all, cursor },

@@ -150,6 +150,7 @@ for (const backend of runBackends) {
         [`POST /v1/keys/${foreign.id}/rotate`, {}],
         [`POST /v1/keys/${foreign.id}/revoke`, {}],
         [`GET /v1/keys/${foreign.id}/usage`],
+        [`GET /v1/usage/series?key_id=${foreign.id}`],
         ["POST /v1/keys", { ...want, project_id: elsewhere.id }],
         ["POST /v1/embed_tokens", { ...want, project_id: elsewhere.id, scopes: ["keys:read"] }],
         [`GET /v1/policy/snapshot?project_id=${elsewhere.id}`],
@@ -167,6 +168,7 @@ for (const backend of runBackends) {
         name: null,
       });
       expect((await ask(`GET /v1/policy/snapshot?project_id=${workspace.project_id}`)).status).toBe(200);
+      expect((await ask(`GET /v1/usage/series?key_id=${own.id}`)).status).toBe(200);
       expect((await ask("POST /v1/keys", { ...want, project_id: workspace.project_id })).status).toBe(201);
     });
 

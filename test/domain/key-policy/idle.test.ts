@@ -284,8 +284,11 @@ for (const backend of runBackends) {
       const stranger = await instance.workspace();
       const route = `GET /v1/projects/${w.project_id}/key_policy/report`;
       expectRefusal(await stranger.call("sk_owner", route), 404, "not_found");
-      for (const field of ["max_ttl_days=0", "max_ttl_days=3651", "idle_revoke_days=6"])
-        expectRefusal(await w.call("sk_owner", `${route}?${field}`), 400, "invalid_request", field.split("=")[0] ?? "");
+      const refused = ["max_ttl_days=0", "max_ttl_days=3651", "idle_revoke_days=6"];
+      // What a PATCH would refuse.
+      await setPolicy(w, { default_ttl_days: 20, max_ttl_days: 30 });
+      for (const query of [...refused, "default_ttl_days=31", "max_ttl_days=19", "default_ttl_days=9&max_ttl_days=8"])
+        expectRefusal(await w.call("sk_owner", `${route}?${query}`), 400, "invalid_request", query.split("=")[0] ?? "");
     });
   });
 }
