@@ -1,6 +1,6 @@
 // Email verification. Only a token from the mailbox verifies an address.
 import { soleOwner } from "../../fairness/owners.ts";
-import { endTokens } from "../../store/queries/one-time-tokens.ts";
+import { endTokens, liveTokenSince } from "../../store/queries/one-time-tokens.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow } from "../../store/schema/tables.ts";
 import { markVerified } from "../../store/queries/users.ts";
@@ -25,16 +25,20 @@ export async function requestVerification({ services, actor }: Ctx<SessionActor>
   return response;
 }
 
-/** Sends a link to an unverified address, within its limits. */
-export async function mailVerification(services: Services, user: UserRow): Promise<void> {
+/** Sends a link to an unverified address, within its limits, unless one was issued within `pauseMs`. */
+export async function mailVerification(services: Services, user: UserRow, pauseMs = 0): Promise<void> {
   const owner = soleOwner("person", user.id);
   if (user.email_verified_at !== null || services.throttles.tryTake(VERIFICATION_MAILS, user.id, owner)) return;
-  const work = async (tx: Tx): Promise<void> => {
-    if (!(await countRequestedMail(services, tx, "sign_up", user.email_key))) return;
+  const work = async (tx: Tx): Promise<boolean> => {
+    const recent = { user_id: user.id, purpose: "email_verification", since: services.clock.now() - pauseMs } as const;
+    if (await liveTokenSince.first(tx, recent)) return false;
+    if (!(await countRequestedMail(services, tx, "sign_up", user.email_key))) return true;
     const token = await issueToken(services, tx, user.id, "email_verification");
     await queueMail(services, tx, user.email, verificationMail(services, token.text), { until: token.expires_at });
+    return true;
   };
-  await record(services, work, { owner, locks: mailLocks(services, user.email_key) });
+  const counts = await record(services, work, { owner, locks: mailLocks(services, user.email_key) });
+  if (!counts) services.throttles.refund(VERIFICATION_MAILS, user.id);
   services.mail.wake();
 }
 

@@ -1,6 +1,6 @@
 // Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the login and
 // never again. The active workspace belongs to the session; requests do not name one.
-import { HOUR_MS } from "../../kernel/durations.ts";
+import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
@@ -29,6 +29,7 @@ import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 export const IDLE_MS = 12 * HOUR_MS;
 const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
 export const SESSIONS_MAX = 50;
+const RESEND_PAUSE_MS = 2 * MINUTE_MS;
 /** Ended sessions to keep per person, and to delete at most at one login. */
 const ENDED_SESSIONS = { keep: 100, limit: 1_000 };
 
@@ -56,13 +57,14 @@ export async function logIn(ctx: Ctx<AnonymousActor>, input: LogIn) {
 
 /**
  * With KEYRACK_UNVERIFIED_LOGIN=refuse an unverified account looks like a wrong password. Otherwise a stranger who
- * signs up with an address and then logs in learns whether it had an account. The owner gets another link by mail.
+ * signs up with an address and then logs in learns whether it had an account. The owner gets another link by mail, but
+ * not right after the last: clients log in as soon as they have signed up, and a new link ends the one before.
  */
 function refusesUnverified(services: Services, user: UserRow): (() => void) | undefined {
   if (user.email_verified_at !== null || services.settings.unverified_login === "allow") return undefined;
   // Not awaited, so that it takes no longer than a wrong password: both writes are in one commit.
   return () => {
-    mailVerification(services, user).catch((error: unknown) =>
+    mailVerification(services, user, RESEND_PAUSE_MS).catch((error: unknown) =>
       services.log.error("verification mail failed", { user_id: user.id, error: (error as Error).message }),
     );
   };

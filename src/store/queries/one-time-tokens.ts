@@ -16,6 +16,17 @@ export const insertToken = insertRow("one_time_tokens", [
 /** Includes ended tokens: their reuse is logged. */
 export const tokenByHash = rowBy("one_time_tokens", ["token_hash", "purpose"]);
 
+/** A live token of one purpose that was issued after `since`. */
+export const liveTokenSince = statement<{ user_id: string; purpose: TokenPurpose; since: number }>()((db, p) =>
+  db
+    .selectFrom("one_time_tokens")
+    .select("created_at")
+    .where("user_id", "=", p.user_id)
+    .where("purpose", "=", p.purpose)
+    .where("ended_at", "is", null)
+    .where("created_at", ">", p.since),
+);
+
 /** Ends every live token of one purpose: used, or replaced by a newer one. */
 export const endTokens = statement<{ user_id: string; purpose: TokenPurpose; now: number }>()((db, p) =>
   db

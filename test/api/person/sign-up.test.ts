@@ -13,6 +13,7 @@ import {
   type Person,
 } from "../../../harness/instances/people.ts";
 import { expectRefusal, sharedInstance, testInstance } from "../../../harness/instances/test-instance.ts";
+import { MINUTE_MS } from "../../../src/kernel/durations.ts";
 
 for (const backend of runBackends) {
   describe(`sign-up by invitation on ${backend}`, () => {
@@ -130,6 +131,7 @@ for (const backend of runBackends) {
     const email = await account(instance, freshEmail(), PASSWORD, false);
     const tryLogin = (address: string, password: string) =>
       instance.call(null, "POST /v1/auth/sessions", { email: address, password });
+    instance.clock.advance(2 * MINUTE_MS);
     const right = await tryLogin(email, PASSWORD);
     const wrong = await tryLogin(email, "wrong");
     const unknown = await tryLogin(freshEmail(), PASSWORD);
@@ -143,6 +145,24 @@ for (const backend of runBackends) {
     const token = (await lastMail(instance, email)).token;
     expect((await instance.call(null, "POST /v1/auth/email_verifications/consume", { token })).status).toBe(200);
     expect((await tryLogin(email, PASSWORD)).status).toBe(201);
+  });
+
+  it(`signing up and logging in at once on ${backend} sends one mail, whose link works`, async () => {
+    await using instance = await testInstance(backend, { flags: { unverified_login: "refuse", throttle: "on" } });
+    const email = await account(instance, freshEmail(), PASSWORD, false);
+    const tryLogin = () => instance.call(null, "POST /v1/auth/sessions", { email, password: PASSWORD });
+    instance.clock.advance(2 * MINUTE_MS - 1);
+    for (let i = 0; i < 6; i++) expectRefusal(await tryLogin(), 401, "invalid_credentials");
+    const mails = await receivedMail(instance, email);
+    expect(mails.map(({ subject }) => subject)).toEqual(["Verify your email address"]);
+    // A later login sends another, however many came before.
+    instance.clock.advance(1);
+    await tryLogin();
+    const [, second] = await receivedMail(instance, email);
+    const consume = (token?: string | null) =>
+      instance.call(null, "POST /v1/auth/email_verifications/consume", { token });
+    expectRefusal(await consume(mails[0]?.token), 400, "invalid_token");
+    expect((await consume(second?.token)).status).toBe(200);
   });
 
   it(`a person on ${backend} owns as many workspaces as the setting says, fewer while unverified`, async () => {
