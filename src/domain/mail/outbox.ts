@@ -38,6 +38,8 @@ const KEEP_DEAD_MS = 30 * DAY_MS;
 const ERROR_CHARS = 200;
 
 export type MailOptions = {
+  /** By default a new one; that of a record whose end makes the message pointless, so that it can be deleted. */
+  id?: string;
   /** When its token expires: an expired link is not worth sending. */
   until?: number;
   /** The account that the message belongs to; by default the recipient's. */
@@ -54,7 +56,7 @@ export async function queueMail(
   options: MailOptions = {},
 ): Promise<string> {
   const now = services.clock.now();
-  const id = services.newId();
+  const id = options.id ?? services.newId();
   const { kind, subject, text } = message;
   const message_id = `<${id}@${new URL(services.publicUrl || "http://localhost").hostname}>`;
   await insertMail.run(tx, {

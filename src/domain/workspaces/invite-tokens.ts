@@ -4,6 +4,7 @@ import { fail } from "../../kernel/errors.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import { inviteByHash, markInviteRevoked } from "../../store/queries/invites.ts";
+import { deleteUnsentMail } from "../../store/queries/outbox.ts";
 import type { WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Ctx } from "../core/context.ts";
 import type { Event } from "../core/events.ts";
@@ -26,9 +27,10 @@ export async function liveInvite(ctx: Ctx, on: Reader, token: string): Promise<L
   return { ...row, mailed: row.mailed_token_hash === token_hash };
 }
 
-/** Returns the event to record. */
+/** Revokes it, and deletes its mail if that is not sent yet. Returns the event to record. */
 export async function endInvite(tx: Tx, row: WorkspaceInviteRow, now: number): Promise<Event> {
   const { workspace_id, id, email, role } = row;
   await markInviteRevoked.run(tx, { workspace_id, id, revoked_at: now });
+  await deleteUnsentMail.run(tx, { id });
   return { action: "workspace_invite.revoked", target_id: id, payload: { email, role } };
 }

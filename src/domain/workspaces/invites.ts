@@ -12,6 +12,7 @@ import {
   pendingInviteFor,
 } from "../../store/queries/invites.ts";
 import { countMembers, insertMembership, memberByEmailKey, membershipOf } from "../../store/queries/memberships.ts";
+import { deleteUnsentMail } from "../../store/queries/outbox.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { UserRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import { workspaceById } from "../../store/queries/workspaces.ts";
@@ -73,7 +74,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
       const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });
       await insertInvite.run(tx, row);
       const message = inviteMail(services, workspace.name, row.role, mailed.text);
-      await queueMail(services, tx, row.email, message, { until: row.expires_at, account_id, next_at });
+      await queueMail(services, tx, row.email, message, { id: row.id, until: row.expires_at, account_id, next_at });
       const payload = { email: row.email, role: row.role };
       return {
         value: { ...viewInvite(row), token: returned.text, token_shown_once: true as const },
@@ -131,6 +132,7 @@ export async function acceptInvite(ctx: Ctx<SessionActor>, token: string) {
     }
     await insertMembership.run(tx, { workspace_id, user_id, role, created_at: now, updated_at: now });
     await markInviteAccepted.run(tx, { workspace_id, id: invite.id, accepted_at: now });
+    await deleteUnsentMail.run(tx, { id: invite.id });
     const active = actor.workspace_id === null;
     if (active) await enterWorkspace(tx, actor, workspace_id);
     const payload = { role, email: user.email, invited_to: invite.email };

@@ -2,11 +2,12 @@
 // invitations that they sent. Neither ends by itself.
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { forPieces } from "../../platform/event-loop.ts";
-import { markInviteRevoked, pendingInvitesBy } from "../../store/queries/invites.ts";
+import { pendingInvitesBy } from "../../store/queries/invites.ts";
 import { revokeSecretKeyRows, workingKeysOf } from "../../store/queries/secret-keys.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
 import type { SecretKeyRow, WorkspaceInviteRow } from "../../store/schema/tables.ts";
 import type { Event } from "../core/events.ts";
+import { endInvite } from "./invite-tokens.ts";
 
 export const REVOKE = ["none", "invites", "all"] as const;
 export type Revoke = (typeof REVOKE)[number];
@@ -55,12 +56,9 @@ export function leftBehindField(left: Left) {
 }
 
 export async function revokeInvites(tx: Tx, invites: readonly WorkspaceInviteRow[], now: number): Promise<Event[]> {
-  for (const { workspace_id, id } of invites) await markInviteRevoked.run(tx, { workspace_id, id, revoked_at: now });
-  return invites.map(({ id, email, role }) => ({
-    action: "workspace_invite.revoked",
-    target_id: id,
-    payload: { email, role },
-  }));
+  const events: Event[] = [];
+  for (const invite of invites) events.push(await endInvite(tx, invite, now));
+  return events;
 }
 
 export async function revokeKeys(tx: Tx, keys: readonly KeyLeft[], now: number): Promise<Event[]> {

@@ -25,6 +25,11 @@ export const insertMail = insertRow("outbox", [
 
 export const deleteMail = deleteBy("outbox", ["id"]);
 
+/** Deletes a message unless it was sent. */
+export const deleteUnsentMail = statement<{ id: string }>()((db, p) =>
+  db.deleteFrom("outbox").where("id", "=", p.id).where("state", "!=", "sent"),
+);
+
 export const mailById = rowBy("outbox", ["id"]);
 
 /**

@@ -1,9 +1,10 @@
 // Invitations send mail to strangers: how many, to whom, and what an inviter can write in them.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { runBackends } from "../../../harness/databases/backends.ts";
 import {
   auditRows,
   freshEmail,
+  memberOf,
   person,
   receivedMail,
   team,
@@ -31,9 +32,10 @@ for (const backend of runBackends) {
 
     const invite = (session: string, email: string): Promise<Reply> =>
       instance.call(session, "POST /v1/invites", { email, role: "member" });
-    /** Invites and revokes at once, so that the address can be invited again. */
+    /** Invites, and revokes once it is mailed, so that the address can be invited again. */
     async function inviteAndRevoke(session: string, email: string): Promise<Reply> {
       const made = await invite(session, email);
+      await instance.app.idle();
       if (made.status === 201) await instance.call(session, `POST /v1/invites/${made.body.id}/revoke`, {});
       return made;
     }
@@ -113,7 +115,32 @@ for (const backend of runBackends) {
       instance.clock.advance(DAY_MS - 1);
       expect((await mailTo(email)).length).toBe(10);
       instance.clock.advance(1);
-      expect((await mailTo(email)).length).toBe(13);
+      expect((await mailTo(email)).length).toBe(11); // the two others are revoked
+    });
+
+    it("is not sent any more once the invitation is revoked or accepted", async () => {
+      const { transport } = instance.app.services.mail;
+      const [t] = (await teams(1)) as [Team];
+      const [sender, guest] = [await memberOf(instance, t, "owner"), await person(instance)];
+      const down = vi.spyOn(transport, "deliver").mockRejectedValue(new Error("the mail server is down"));
+      onTestFinished(() => down.mockRestore());
+      const invited = async (by: string, email = freshEmail()) => {
+        const { body } = await invite(by, email);
+        await instance.app.idle();
+        return { id: body.id as string, token: body.token as string, email };
+      };
+      const revoked = await invited(t.owner.session);
+      await instance.call(t.owner.session, `POST /v1/invites/${revoked.id}/revoke`, {});
+      const left = await invited(sender.session);
+      await instance.call(t.owner.session, `DELETE /v1/members/${sender.id}?revoke=invites`);
+      const accepted = await invited(t.owner.session, guest.email);
+      const joined = await instance.call(guest.session, "POST /v1/auth/invites/accept", { token: accepted.token });
+      expect(joined.status).toBe(200);
+      const pending = await invited(t.owner.session);
+      down.mockRestore();
+      instance.clock.advance(HOUR_MS);
+      for (const { email } of [revoked, left, accepted]) expect(await mailTo(email)).toEqual([]);
+      expect((await mailTo(pending.email)).length).toBe(1);
     });
 
     it("has a fixed subject, and the workspace's name as text that is no link", async () => {
