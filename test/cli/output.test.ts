@@ -117,6 +117,15 @@ describe("output", () => {
     expect(revoked).not.toContain('{"');
   });
 
+  it("invite accept says which workspace the person joined, and as what", async () => {
+    const session = await cli.signUp("gil@example.com");
+    const { token } = await cli.api("POST", "/v1/invites", { email: "gil@example.com", role: "admin" });
+    const { code, stdout } = await cli.run(["invite", "accept", "--token", token, "--session-token", session]);
+    const [first = "", ...fields] = stdout.split("\n");
+    expect([code, first]).toEqual([0, expect.stringMatching(/^Joined workspace [-0-9a-f]{36} as admin\.$/)]);
+    expect(fields.join("\n")).toContain(first.split(" ")[2]);
+  });
+
   it("a field may be unset, and a bulk action named, with dashes or underscores", async () => {
     const { project_id, tenant_id } = cli.seed;
     const of = { project_id, tenant_id, env: "live", allowed_cidrs: ["203.0.113.0/24"] };

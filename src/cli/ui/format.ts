@@ -15,7 +15,6 @@ const PAST_TENSE: Record<string, string> = {
   rotate: "Rotated",
   revoke: "Revoked",
   delete: "Deleted",
-  accept: "Accepted",
   switch: "Switched",
   "revoke-embed-tokens": "Revoked the embed tokens of",
 };
@@ -121,7 +120,8 @@ function recordText(spec: CommandSpec, body: Fields): string {
   const named = typeof id === "string" && id !== pick(body, spec.secret ?? "") ? ` ${escapeControls(id)}` : "";
   const done = PAST_TENSE[verb];
   const what = verb === "void" ? "grant" : noun.replaceAll("-", " "); // of a quota
-  return (done ? `${done} ${what}${named}.\n` : "") + text + saveNotice(spec);
+  const joined = verb === "accept" ? `Joined workspace${named} as ${cell(body.role)}.\n` : "";
+  return (done ? `${done} ${what}${named}.\n` : joined) + text + saveNotice(spec);
 }
 
 function saveNotice({ secret }: CommandSpec): string {
