@@ -92,7 +92,12 @@ export const failures = {
     "origin_not_allowed",
     "This endpoint is for backends: it refuses requests with an Origin header. Never use a secret key in a browser.",
   ],
-  sign_up_closed: [403, "sign_up_closed", "Sign-up is closed. If you were invited, use the link in your invitation."],
+  sign_up_closed: [403, "sign_up_closed", "Sign-up is closed. Ask the person who runs this server for an account."],
+  sign_up_by_invitation: [
+    403,
+    "sign_up_closed",
+    "Sign-up is by invitation. If you were invited, use the link in your invitation.",
+  ],
   email_unverified: [403, "email_unverified", "Verify your email address first."],
   // 404, 405
   no_such_route: [404, "not_found", "No such route."],

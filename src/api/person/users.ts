@@ -20,7 +20,7 @@ export const usersCreate = endpoint("POST /v1/auth/users", {
   }),
   output: z.strictObject({ object: z.literal("signup"), email: z.string(), accepted: z.literal(true) }),
   status: 202,
-  failures: ["overloaded", "sign_up_closed", "invalid_token"],
+  failures: ["overloaded", "sign_up_closed", "sign_up_by_invitation", "invalid_token"],
   emits: ["user.created", "user.email_verified"],
   handle: (ctx, { body }) => signUp(ctx, body),
 });

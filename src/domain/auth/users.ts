@@ -57,7 +57,8 @@ async function admitSignUp(
   email_key: string,
 ): Promise<LiveInvite | undefined> {
   const { sign_up } = ctx.services.settings;
-  if (sign_up === "closed" || (sign_up === "invite" && !invite_token)) throw fail("sign_up_closed");
+  if (sign_up === "closed") throw fail("sign_up_closed");
+  if (sign_up === "invite" && !invite_token) throw fail("sign_up_by_invitation");
   if (!invite_token) return undefined;
   const invite = await liveInvite(ctx, on, invite_token);
   if (invite.email_key !== email_key) throw fail("invalid_token");

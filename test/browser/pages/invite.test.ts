@@ -114,10 +114,19 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await expect.poll(() => page.getByRole("link", { name: "Sign up" }).count()).toBe(0);
 
     await g.open(copied);
-    await fillLogin(page, email, PASSWORD);
+    await fillLogin(page, freshEmail("other"), PASSWORD);
+    await button(page, "Sign up and accept").click();
+    await page.getByText("You cannot sign up with this invitation. It is for another email address").waitFor();
+    await field(page, "Email").fill(email);
     await button(page, "Sign up and accept").click();
     await g.at("Log in to accept");
-    await page.getByText("Verify your email address with the link that was made for it, then log in here.").waitFor();
+    expect((await receivedMail(own, email)).map(({ subject }) => subject)).toEqual([
+      "You have been invited to a Keyrack workspace",
+      "Verify your email address",
+    ]);
+    await page
+      .getByText("First verify your email address: open the link that we sent you. Then log in here.")
+      .waitFor();
     await page.getByText("This server does not deliver mail.").waitFor();
     await expectAccessible(page);
     own.clock.advance(25 * 3_600_000);
@@ -137,6 +146,23 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await page.getByLabel("I have an account").check();
     await fillLogin(page, email, PASSWORD);
     await button(page, "Log in and accept").click();
+    await g.at("Home");
+    await g.expectClean();
+  });
+
+  it("asks for an account where sign-up is closed", async () => {
+    await using own = await testInstance("sqlite", { flags: { sign_up: "closed" } });
+    const p = await person(own, { email: freshEmail("lea") });
+    const t = await team(own);
+    await own.call(t.owner.session, "POST /v1/invites", { email: p.email, role: "member" });
+    await using g = await guest(suite.browser);
+    await g.open((await lastMail(own, p.email)).link ?? "");
+    await g.at("Accept your invitation");
+    await g.page.getByText("ask the person who runs this server for one").waitFor();
+    expect(await g.page.getByText("I'm new here").count()).toBe(0);
+    await expectAccessible(g.page);
+    await fillLogin(g.page, p.email, PASSWORD);
+    await button(g.page, "Log in and accept").click();
     await g.at("Home");
     await g.expectClean();
   });

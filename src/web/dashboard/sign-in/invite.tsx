@@ -19,7 +19,11 @@ import { VerifyFirst } from "./verify-first.tsx";
 
 const ROLES: Record<string, string> = { owner: "an owner", admin: "an admin", member: "a member" };
 
-type Mode = "signup" | "login";
+const MODES = [
+  ["signup", "I'm new here"],
+  ["login", "I have an account"],
+] as const;
+type Mode = (typeof MODES)[number][0];
 type Step =
   | { name: "start"; mode: Mode; email?: string; note?: string }
   | { name: "unverified" }
@@ -27,22 +31,33 @@ type Step =
   | { name: "member" }
   | { name: "refused"; reason: string };
 
+const INVITED = "You have been invited to a workspace. Sign up or log in to join it.";
+const INVITED_CLOSED =
+  "You have been invited to a workspace. Log in to join it. If you have no account, ask the person who runs this server for one.";
 const TAKEN = "You already have an account with this email address. Log in with its password.";
 /** Where unverified people cannot log in, the refusal of a new account looks like a wrong password. */
 const TAKEN_OR_UNVERIFIED =
-  "Verify your email address with the link that was made for it, then log in here. If you already had an account, log in with its password.";
+  "First verify your email address: open the link that we sent you. Then log in here. If you already had an account, log in with its password.";
 
 async function open(email: string, password: string): Promise<NewSession> {
   return call("POST /v1/auth/sessions", { body: { email, password } }, { token: null });
 }
 
+const UNUSABLE =
+  "You cannot sign up with this invitation. It is for another email address, or has expired or been withdrawn.";
+
 /** With the invitation, which verifies its own address; another address may sign up only if everyone may. */
-async function signUp({ email = "", password = "", name = "" }: Values, invite_token: string): Promise<void> {
+async function signUp(
+  { email = "", password = "", name = "" }: Values,
+  invite_token: string,
+  isOpen: boolean,
+): Promise<void> {
   const person = { email, password, ...(name !== "" && { name }) };
   try {
     await call("POST /v1/auth/users", { body: { ...person, invite_token } }, { token: null });
   } catch (error) {
     if (toProblem(error).code !== "invalid_token") throw error;
+    if (!isOpen) throw new Problem(400, { message: UNUSABLE });
     await call("POST /v1/auth/users", { body: person }, { token: null });
   }
 }
@@ -89,34 +104,30 @@ type StartProps = { token: string; step: Step & { name: "start" }; onStep: (step
 
 function Start(props: StartProps) {
   const { token, step, onStep } = props;
-  const [mode, setMode] = useState(step.mode);
+  const [chosen, setMode] = useState(step.mode);
   const [email, setEmail] = useState(step.email ?? "");
-  const refuses = useRead("GET /v1/setup", {}).state.value.data?.unverified_login === "refuse";
+  const setup = useRead("GET /v1/setup", {}).state.value.data;
+  const signUpMode = setup?.sign_up ?? "open"; // a 0.1 server lacks the field
+  const isClosed = signUpMode === "closed";
+  const mode = isClosed ? "login" : chosen;
   const send = async (values: Values): Promise<void> => {
     const { email: typed = "", password = "" } = values;
     if (mode === "login") return enter(await open(typed, password), props);
-    await signUp(values, token);
+    await signUp(values, token, signUpMode === "open");
     try {
       await enter(await open(typed, password), props);
     } catch (error) {
       if (toProblem(error).code !== "invalid_credentials") throw error;
-      onStep({ name: "start", mode: "login", email: typed, note: refuses ? TAKEN_OR_UNVERIFIED : TAKEN });
+      const note = setup?.unverified_login === "refuse" ? TAKEN_OR_UNVERIFIED : TAKEN;
+      onStep({ name: "start", mode: "login", email: typed, note });
     }
   };
   const isNew = mode === "signup";
   return (
     <Card title={step.note ? "Log in to accept" : "Accept your invitation"}>
-      <p>{step.note ?? "You have been invited to a workspace. Sign up or log in to join it."}</p>
+      <p>{step.note ?? (isClosed ? INVITED_CLOSED : INVITED)}</p>
       {step.note === TAKEN_OR_UNVERIFIED && <NoMail />}
-      <Choice
-        legend="Do you have an account?"
-        options={[
-          ["signup", "I'm new here"],
-          ["login", "I have an account"],
-        ]}
-        value={mode}
-        onChange={setMode}
-      />
+      {!isClosed && <Choice legend="Do you have an account?" options={MODES} value={mode} onChange={setMode} />}
       <Form
         key={mode}
         label={isNew ? "Sign up" : "Log in"}
