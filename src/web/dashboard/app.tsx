@@ -95,10 +95,13 @@ function Current() {
 
 export function App() {
   const signedIn = session.value !== null;
+  const at = place.value;
+  // The page of an invitation shows nothing of the person whom a login there replaces, and has more to say after it.
+  const isInvite = at.kind === "sign-in" && at.page === "invite";
   return (
     <>
       <div hidden={signedIn && lock.value === "idle"}>
-        <Current key={discards.value} />
+        <Current key={isInvite ? at.page : discards.value} />
       </div>
       {signedIn && (
         <>

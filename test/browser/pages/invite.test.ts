@@ -167,6 +167,48 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await g.expectClean();
   });
 
+  it("takes the place of the person who was logged in here, and ends their session", async () => {
+    const before = await team(suite.instance);
+    const next = await account(suite.instance, freshEmail("mia"));
+    const unverified = await person(suite.instance, { email: freshEmail("noa"), verified: false });
+    await using g = await guest(suite.browser);
+    const { page } = g;
+    await g.open(`${suite.instance.url}/#/login`);
+    await fillLogin(page, before.owner.email, PASSWORD);
+    await button(page, "Log in").click();
+    await g.at("Home");
+    await g.open(`${suite.instance.url}/#/account`);
+    await g.at("Account");
+    await page.getByRole("table", { name: "Sessions" }).waitFor();
+    expect(await activeSessions(suite.instance, before.owner.email)).toBe(2); // of `team`, and of this page
+    // The join is refused: the page still says why, although it is another person's now.
+    const { body } = await suite.instance.call(before.owner.session, "POST /v1/invites", {
+      email: freshEmail("oli"),
+      role: "member",
+    });
+    await g.open(`${suite.instance.url}/#/invite?token=${body.token}`);
+    await page.getByLabel("I have an account").check();
+    await fillLogin(page, unverified.email, PASSWORD);
+    await button(page, "Log in and accept").click();
+    await g.at("One more step: verify your email address");
+    await expect.poll(() => activeSessions(suite.instance, before.owner.email)).toBe(1);
+
+    // Into the workspace that was open, for whose pages the same is read.
+    await suite.instance.call(before.owner.session, "POST /v1/invites", { email: next, role: "member" });
+    await g.open((await lastMail(suite.instance, next)).link ?? "");
+    await page.getByLabel("I have an account").check();
+    await fillLogin(page, next, PASSWORD);
+    await button(page, "Log in and accept").click();
+    await g.at("Home");
+    await expect.poll(() => activeSessions(suite.instance, unverified.email)).toBe(1);
+    await page.route("**/v1/auth/sessions", (route) => route.fulfill({ status: 503 }));
+    await g.open(`${suite.instance.url}/#/account`);
+    await g.at("Account");
+    await page.getByText("The server is busy.").waitFor();
+    expect(await page.getByRole("table", { name: "Sessions" }).count()).toBe(0);
+    await g.expectClean();
+  });
+
   it("says what to do when the invitation was withdrawn", async () => {
     const email = await account(suite.instance, freshEmail("kim"));
     const { team: t, link, id } = await invite(suite.instance, email);

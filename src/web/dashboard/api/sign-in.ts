@@ -31,6 +31,14 @@ export function adopt(created: NewSession, stay: boolean): void {
   setSession(toSession(created, stay));
 }
 
+/** Adopts a session on a page where another person may be logged in already, and ends the one before. */
+export function replaceSession(created: NewSession): void {
+  const before = session.value;
+  if (before && before.user.id !== created.user.id) discardPage();
+  adopt(created, true);
+  if (before?.token) void endSession(before.token);
+}
+
 /** Logs in over the page. A login of another person, or of one who has left the workspace, discards the page. */
 export async function logInAgain(email: string, password: string): Promise<void> {
   const before = session.value;

@@ -5,8 +5,8 @@ import { useState } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { isInvalidToken, Problem, toProblem } from "../api/problems.ts";
 import { useRead } from "../api/query.ts";
-import { session, setSession, toSession, type NewSession } from "../api/session.ts";
-import { refreshMe } from "../api/sign-in.ts";
+import { session, type NewSession } from "../api/session.ts";
+import { refreshMe, replaceSession } from "../api/sign-in.ts";
 import { Choice, TextField } from "../forms/field.tsx";
 import { Form, type Values } from "../forms/form.tsx";
 import { go } from "../routes.ts";
@@ -92,7 +92,7 @@ function ForgotLink() {
 
 /** Joins with a new session, or shows why not. */
 async function enter(created: NewSession, { token, onStep }: StartProps): Promise<void> {
-  setSession(toSession(created, true));
+  replaceSession(created);
   await join(token).catch((error: unknown) => {
     const next = stepAfter(toProblem(error));
     if (!next) throw error;
