@@ -92,6 +92,50 @@ describe.runIf(hasBrowser)("members and secret keys", () => {
     await g.expectClean();
   });
 
+  it("names people by their address too, because they choose their own names", async () => {
+    const t = await ownWorkspace(suite.instance);
+    const admin = await memberOf(suite.instance, t, "admin");
+    const rename = (session: string, name: string) => suite.instance.call(session, "PATCH /v1/auth/me", { name });
+    await rename(t.owner.session, "Ada Owner");
+    await rename(admin.session, "Ada Owner");
+    await suite.instance.call(admin.session, "POST /v1/auth/sessions/current/workspace", { workspace_id: t.id });
+    await suite.instance.call(admin.session, "POST /v1/projects", { name: "By the admin", slug: "by-the-admin" });
+    const g = await open(t, { page: "audit" });
+    const { page } = g;
+    const made = page.getByRole("row", { name: /Project created/ });
+    await made.getByText("Ada Owner").waitFor();
+    await made.getByText(admin.email).waitFor();
+    await made.getByRole("link", { name: "Ada Owner" }).click();
+    const chosen = page.getByLabel("Actor").locator("option:checked");
+    await expect.poll(() => chosen.innerText()).toBe(`Ada Owner (${admin.email})`);
+    await page.getByRole("link", { name: "Project created" }).click();
+    await g.at("Project created");
+    await page.getByText(admin.email).waitFor();
+    await g.show("home");
+    const recent = page.getByRole("listitem").filter({ hasText: "Project created" });
+    await recent.getByText(admin.email).waitFor();
+
+    // A name of nothing visible is none.
+    await rename(admin.session, " \u200b\u3164 ");
+    await g.show("audit");
+    await made.getByRole("link", { name: admin.email }).waitFor();
+    await g.show("members");
+    const act = async (who: string, what: string): Promise<void> => {
+      await button(page, `Actions for ${who}`).click();
+      await page.getByRole("menuitem", { name: what }).click();
+    };
+    await act("Ada Owner", "Change role");
+    await dialog(page, "Change role").getByText(`Ada Owner (${t.owner.email})`).waitFor();
+    await dialog(page, "Change role").getByRole("button", { name: "Cancel" }).click();
+    await act("Ada Owner", "Remove");
+    await dialog(page, "Remove Ada Owner").getByText(`Ada Owner (${t.owner.email})`).waitFor();
+    await dialog(page, "Remove Ada Owner").getByRole("button", { name: "Cancel" }).click();
+    await act(admin.email, "Remove");
+    await dialog(page, `Remove ${admin.email}`).getByText(`${admin.email} loses access`).waitFor();
+    await expectAccessible(page);
+    await g.expectClean();
+  });
+
   it("shows a secret key once, rotates it and revokes it", async () => {
     const t = await ownWorkspace(suite.instance);
     const g = await open(t, { page: "developers", env: "test" });

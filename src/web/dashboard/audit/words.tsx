@@ -3,7 +3,7 @@ import type { RouteOutput } from "../../../client.ts";
 import { env, hrefTo } from "../links.ts";
 import { typeWords } from "./actions.ts";
 import { Badge } from "../components/badge.tsx";
-import { UserText } from "../components/text.tsx";
+import { AddressBelow, shownName, UserText } from "../components/text.tsx";
 
 export type AuditRow = RouteOutput<"GET /v1/audit_logs">["data"][number];
 /** Id → name. */
@@ -42,16 +42,17 @@ function Record({ id, name }: { id: string; name: string | undefined }) {
 
 type Props = { row: AuditRow; names: Names };
 
-/** A person by name; another actor by its type, and its name if it has one. */
+/** A person by name and address; another actor by its type, and its name if it has one. */
 export function actorText({ actor, actor_type, actor_id }: AuditRow, names: Names): string {
-  if (actor) return actor.name ?? actor.email;
+  const name = actor && shownName(actor.name);
+  if (actor) return name === null ? actor.email : `${name} (${actor.email})`;
   const type = ACTOR_TYPES[actor_type] ?? actor_type;
   return actor_id === null ? type : `${type} ${names.get(actor_id) ?? short(actor_id)}`;
 }
 
 /** Leads to everything that the actor did. */
 export function Actor({ row: { actor, actor_type, actor_id }, names }: Props) {
-  const name = actor ? (actor.name ?? actor.email) : names.get(actor_id ?? "");
+  const name = actor ? (shownName(actor.name) ?? actor.email) : names.get(actor_id ?? "");
   return (
     <>
       {!actor && `${ACTOR_TYPES[actor_type] ?? actor_type} `}
@@ -59,7 +60,8 @@ export function Actor({ row: { actor, actor_type, actor_id }, names }: Props) {
         <a class="record-link" href={hrefTo("audit", { query: { actor: actor_id } })}>
           <Record id={actor_id} name={name} />
         </a>
-      )}
+      )}{" "}
+      {actor && <AddressBelow of={actor} />}
     </>
   );
 }

@@ -40,6 +40,20 @@ export function Name({ name, fallback }: { name: string | null; fallback: string
   return name === null || name === "" ? <bdi class="muted">{fallback}</bdi> : <UserText>{name}</UserText>;
 }
 
+/** The name that a person chose, if there is anything to see in it. */
+export const shownName = (name: string | null): string | null =>
+  /[^\p{C}\p{Z}\p{DI}\u2800]/u.test(name ?? "") ? name : null;
+
+/** A person's address, below their name: others may choose the same name. */
+export function AddressBelow({ of: { name, email } }: { of: { name: string | null; email: string } }) {
+  if (shownName(name) === null) return null;
+  return (
+    <span class="under small">
+      <UserText>{email}</UserText>
+    </span>
+  );
+}
+
 /** Where a scanner found a key: a link only if the address is safe. In a cell, its path is on a second line. */
 export function FoundAt({ reason, isCell = false }: { reason: string | null; isCell?: boolean }) {
   const place = (reason ?? "").replace(/^secret_scanning: /, "");

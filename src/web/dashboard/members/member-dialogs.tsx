@@ -11,7 +11,7 @@ import { Form, type Values } from "../forms/form.tsx";
 import { hrefTo } from "../links.ts";
 import { Dialog, DoneButton } from "../components/dialog.tsx";
 import { Loaded } from "../components/skeleton.tsx";
-import { Named } from "../components/text.tsx";
+import { Named, shownName } from "../components/text.tsx";
 import { go } from "../routes.ts";
 import { toast } from "../shell/toasts.tsx";
 import { LeftBehindList, leavesNothing, type LeftBehind } from "./left-behind.tsx";
@@ -26,7 +26,23 @@ export const ROLES: readonly Option[] = [
 
 export const roleOf = ({ role = "member" }: Values): Role => (role === "owner" || role === "admin" ? role : "member");
 
-export const memberName = ({ name, email }: Pick<Member, "name" | "email">): string => name ?? email;
+export const memberName = ({ name, email }: Pick<Member, "name" | "email">): string => shownName(name) ?? email;
+
+/** In a sentence: the name, and the address, which no one else can have. */
+function Who({ of }: { of: Member }) {
+  const name = memberName(of);
+  return (
+    <>
+      <bdi>{name}</bdi>
+      {name !== of.email && (
+        <>
+          {" "}
+          (<bdi>{of.email}</bdi>)
+        </>
+      )}
+    </>
+  );
+}
 
 const isMe = ({ user_id }: Member): boolean => session.value?.user.id === user_id;
 
@@ -47,7 +63,7 @@ export function ChangeRole({ of, onClose }: DialogProps) {
     return (
       <Dialog title="Still in use" onClose={onClose}>
         <p>
-          <bdi>{memberName(of)}</bdi> is no longer an owner. What they made as one keeps working:
+          <Who of={of} /> is no longer an owner. What they made as one keeps working:
         </p>
         <LeftBehindList left={left} />
         <p>
@@ -59,7 +75,7 @@ export function ChangeRole({ of, onClose }: DialogProps) {
   return (
     <Dialog title="Change role" onClose={onClose}>
       <p class="muted">
-        The role of <bdi>{memberName(of)}</bdi> in this workspace. It takes effect immediately.
+        The role of <Who of={of} /> in this workspace. It takes effect immediately.
       </p>
       <Form submit="Change role" send={send} watch={false} onCancel={onClose}>
         <SelectField name="role" label="Role" options={ROLES} value={of.role} />
@@ -109,7 +125,9 @@ export function RemoveMember({ of, onClose }: DialogProps) {
         data && !leavesNothing(data) && <SelectField name="revoke" label="What they leave behind" options={REVOKE} />
       }
     >
-      <p>Their access to this workspace ends immediately. Their account stays.</p>
+      <p>
+        <Who of={of} /> loses access to this workspace immediately. Their account stays.
+      </p>
       <Loaded read={read} rows={2}>
         {(left) => <Consequences left={left} />}
       </Loaded>

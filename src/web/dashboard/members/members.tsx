@@ -14,7 +14,7 @@ import { Page, Panel } from "../components/page.tsx";
 import { HALF_MAX, nextCursor, pageCursor, Pager, pageSize } from "../components/pager.tsx";
 import { Loaded } from "../components/skeleton.tsx";
 import { Table, type Column } from "../components/table.tsx";
-import { UserText } from "../components/text.tsx";
+import { AddressBelow, UserText } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
 import { InviteMember, RevokeInvite, useMail, type Invite } from "./invite-dialogs.tsx";
 import { ChangeRole, memberName, RemoveMember } from "./member-dialogs.tsx";
@@ -33,16 +33,12 @@ function memberColumns(open: (name: keyof typeof DIALOGS, of: Member) => void): 
     {
       head: "Person",
       names: true,
-      cell: ({ name, email, user_id, email_verified }) => (
+      cell: (member) => (
         <>
-          <UserText>{name ?? email}</UserText>
-          {user_id === session.value?.user.id && <span class="muted"> (you)</span>}
-          {name !== null && (
-            <span class="under small">
-              <UserText>{email}</UserText>
-            </span>
-          )}
-          {!email_verified && <span class="under small">Address not verified</span>}
+          <UserText>{memberName(member)}</UserText>
+          {member.user_id === session.value?.user.id && <span class="muted"> (you)</span>}
+          <AddressBelow of={member} />
+          {!member.email_verified && <span class="under small">Address not verified</span>}
         </>
       ),
     },
