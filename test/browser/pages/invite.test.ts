@@ -5,6 +5,7 @@ import { expectAccessible, guest } from "../../../harness/browser/pages.ts";
 import {
   activeSessions,
   button,
+  dialog,
   field,
   fillLogin,
   invite,
@@ -125,7 +126,7 @@ describe.runIf(hasBrowser)("the invitation page", () => {
       "Verify your email address",
     ]);
     await page
-      .getByText("First verify your email address: open the link that we sent you. Then log in here.")
+      .getByText("First verify your email address with the link in our message to it. Then log in here.")
       .waitFor();
     await page.getByText("This server does not deliver mail.").waitFor();
     await expectAccessible(page);
@@ -164,6 +165,19 @@ describe.runIf(hasBrowser)("the invitation page", () => {
     await fillLogin(g.page, p.email, PASSWORD);
     await button(g.page, "Log in and accept").click();
     await g.at("Home");
+    // The inviter reads how a new person gets an account.
+    await using inviter = await guest(suite.browser);
+    await inviter.open(`${own.url}/#/login`);
+    await fillLogin(inviter.page, t.owner.email, PASSWORD);
+    await button(inviter.page, "Log in").click();
+    await inviter.at("Home");
+    await inviter.open(`${own.url}/#/w/${t.slug}/live/members`);
+    await button(inviter.page, "Invite").click();
+    await field(inviter.page, "Email").fill(freshEmail());
+    await dialog(inviter.page, "Invite").getByRole("button", { name: "Invite" }).click();
+    const made = dialog(inviter.page, "Invitation created");
+    await made.getByText("keyrack user create EMAIL").waitFor();
+    expect(await made.getByText("signed up").count()).toBe(0);
     await g.expectClean();
   });
 

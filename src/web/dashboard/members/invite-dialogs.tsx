@@ -21,20 +21,26 @@ type Made = RouteOutput<"POST /v1/invites">;
 type Mail = RouteOutput<"GET /v1/instance">["mail"];
 
 /** Only a mailed link proves who has the mailbox, so a copied one does not verify the address of a new person. */
-function Unmailed({ mail, email }: { mail: Mail; email: string }) {
+function Unmailed({ mail }: { mail: Mail }) {
   return (
-    <>
-      <p>
-        This server does not deliver mail. Send this link to <bdi>{email}</bdi>, who needs an account with a verified
-        address to use it.
-      </p>
-      <p>
-        {mail === "file" &&
-          "For a new person, take the link from the server's mail folder instead: it also verifies the address. "}
-        Once a new person has signed up, <code>keyrack user reset-link EMAIL</code> on the server prints a link that
-        verifies it.
-      </p>
-    </>
+    <p>
+      {mail === "file" &&
+        "For a new person, take the link from the server's mail folder instead: it also verifies the address. "}
+      Once a new person has signed up, <code>keyrack user reset-link EMAIL</code> on the server prints a link that
+      verifies it.
+    </p>
+  );
+}
+
+/** How a new person gets an account, where the link alone does not give them one. */
+function ForNewPeople({ mail }: { mail: Mail }) {
+  const isClosed = useRead("GET /v1/setup", {}).state.value.data?.sign_up === "closed";
+  if (!isClosed) return mail === "smtp" ? null : <Unmailed mail={mail} />;
+  return (
+    <p>
+      Sign-up is closed on this server. For a new person, <code>keyrack user create EMAIL</code> on the server makes an
+      account.
+    </p>
   );
 }
 
@@ -51,8 +57,12 @@ function Sent({ made, mail, onClose }: { made: Made; mail: Mail; onClose: () => 
           A link was mailed to <bdi>{made.email}</bdi>. You can also pass on this one.
         </p>
       ) : (
-        <Unmailed mail={mail} email={made.email} />
+        <p>
+          This server does not deliver mail. Send this link to <bdi>{made.email}</bdi>, who needs an account with a
+          verified address to use it.
+        </p>
       )}
+      <ForNewPeople mail={mail} />
       <p>
         The link is shown only once, and expires <Time at={made.expires_at} />.
       </p>

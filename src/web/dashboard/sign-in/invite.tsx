@@ -37,7 +37,7 @@ const INVITED_CLOSED =
 const TAKEN = "You already have an account with this email address. Log in with its password.";
 /** Where unverified people cannot log in, the refusal of a new account looks like a wrong password. */
 const TAKEN_OR_UNVERIFIED =
-  "First verify your email address: open the link that we sent you. Then log in here. If you already had an account, log in with its password.";
+  "First verify your email address with the link in our message to it. Then log in here. If you already had an account, log in with its password.";
 
 async function open(email: string, password: string): Promise<NewSession> {
   return call("POST /v1/auth/sessions", { body: { email, password } }, { token: null });
