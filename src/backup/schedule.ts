@@ -15,6 +15,8 @@ import { HOUR_MS, isFuture } from "../kernel/durations.ts";
 type BackupLog = {
   lastBackupAt: string | null;
   lastBackupId: string | null;
+  /** Null if a version of Keyrack made it that did not record the key. */
+  lastBackupKey: string | null;
   /** The last failure, when no backup has succeeded since. */
   lastFailureAt: string | null;
   lastFailure: string | null;
@@ -25,7 +27,7 @@ type BackupLog = {
   lastTestFailureAt: string | null;
 };
 
-type LastBackup = { id: string; at: string };
+type LastBackup = { id: string; at: string; master_key_fingerprint?: string };
 type LastFailure = { at: string; message: string } | null;
 type LastTest = { at: string; pass: boolean; backup_id: string };
 
@@ -39,6 +41,7 @@ export async function readBackupLog(services: Services): Promise<BackupLog> {
   return {
     lastBackupAt: last?.at ?? null,
     lastBackupId: last?.id ?? null,
+    lastBackupKey: last?.master_key_fingerprint ?? null,
     lastFailureAt: failure?.at ?? null,
     lastFailure: failure?.message ?? null,
     lastRestoreTestAt: test?.at ?? null,
@@ -70,15 +73,16 @@ function age(now: number, at: string | null): number {
 }
 
 /**
- * Creates a backup when one is due. Prunes old ones before it, to make room, and after it. A failed backup is retried
- * after an hour. Returns whether it ran.
+ * Creates a backup when one is due: the last is too old, or was made under a master key that has been replaced. Prunes
+ * old ones before it, to make room, and after it. A failed backup is retried after an hour. Returns whether it ran.
  */
 export async function runDueBackup(services: Services): Promise<boolean> {
   const { backup_every: every } = services.settings;
   if (every === null) return false;
-  const { lastBackupAt, lastFailureAt } = await readBackupLog(services);
+  const { lastBackupAt, lastBackupKey, lastFailureAt } = await readBackupLog(services);
   const now = services.clock.now();
-  if (age(now, lastBackupAt) < every || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
+  const isRecent = age(now, lastBackupAt) < every && lastBackupKey === services.vault.fingerprint;
+  if (isRecent || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await prune(services, { now, forNext: true }).catch((error: unknown) =>
     services.log.warn("old backups were not removed", { error: String(error) }),
   );

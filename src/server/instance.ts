@@ -8,7 +8,7 @@ import { BadSetting, type Settings } from "../config/settings.ts";
 import { errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir, requireDatabaseFile } from "./data-dir.ts";
-import { findVault, openVault } from "./master-key.ts";
+import { findKeyFile, masterKeyFile, openVault } from "./master-key.ts";
 import { openDeploymentStore, type MigrateMode } from "./migration.ts";
 import { databaseDamaged, placeOf, toStartRefused } from "./start-refused.ts";
 import { recordMigrationBackup } from "../backup/before-migration.ts";
@@ -121,17 +121,21 @@ const isMissing = (file: string): boolean => (statSync(file, { throwIfNoEntry: f
 
 /**
  * A start would set up a new deployment in place of the lost one, and its empty backups would be the newest. A key that
- * was copied to a new data dir is no sign of that, unless the backups are there too.
+ * was copied to a new data dir is no sign of that, unless the backups are there too. The newest backup may be from
+ * before a rotation.
  */
 function refuseLostDatabase(settings: Settings, dir: string, file: string): void {
   const folder = backupDir({ ...settings, data_dir: dir });
   const wasUsed = existsSync(join(dir, LOCK_FILE)) || folder.startsWith(join(dir, "/"));
-  const key = wasUsed && existsSync(folder) ? findVault(settings, dir)?.fingerprint : undefined;
-  const backup = key && listBackups(folder).find(({ manifest }) => manifest?.master_key_fingerprint === key);
-  if (!backup) return;
-  throw new BadSetting(
-    `There is no database at ${file}, but ${folder} has backups that were made with this master key. Run keyrack restore ${backup.id}; to set up a new deployment instead, move them away.`,
-  );
+  if (!wasUsed || !existsSync(folder)) return;
+  for (const { id, manifest } of listBackups(folder)) {
+    const key = manifest?.master_key_fingerprint && findKeyFile(settings, dir, manifest.master_key_fingerprint);
+    if (!key) continue;
+    const isKept = key !== masterKeyFile(settings, dir);
+    throw new BadSetting(
+      `There is no database at ${file}, but ${folder} has backups that were made with ${isKept ? `the master key in ${key}` : "this master key"}. Run ${isKept ? `KEYRACK_MASTER_KEY_FILE=${key} ` : ""}keyrack restore ${id}; to set up a new deployment instead, move them away.`,
+    );
+  }
 }
 
 function lock(dir: string, file: string, options: InstanceOptions, opened: AsyncDisposableStack): void {

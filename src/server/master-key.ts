@@ -39,6 +39,14 @@ export function findVault(settings: Settings, dir: string): Vault | null {
   return existsSync(file) ? readVault(file) : null;
 }
 
+/** The file of the master key with this fingerprint: the current one, or an old one that a rotation kept beside it. */
+export function findKeyFile(settings: Settings, dir: string, fingerprint: string): string | undefined {
+  const file = masterKeyFile(settings, dir);
+  if (findVault(settings, dir)?.fingerprint === fingerprint) return file;
+  const kept = keptKeyFile(file, fingerprint);
+  return existsSync(kept) ? kept : undefined;
+}
+
 /** The vault of the deployment's master key. `createdFile` is that of a new key, which only a new database gets. */
 export async function openVault(
   store: Store,

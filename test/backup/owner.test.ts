@@ -8,7 +8,7 @@ import { viewBackups } from "../../src/backup/list.ts";
 import { deploymentIdOf, ownDeploymentId } from "../../src/backup/owner.ts";
 import { testBackup } from "../../src/backup/restore-test.ts";
 import { runDueBackup } from "../../src/backup/schedule.ts";
-import { restoreOffline } from "../../src/server/offline.ts";
+import { restoreOffline, rotateMasterKey } from "../../src/server/offline.ts";
 import { runBackends } from "../../harness/databases/backends.ts";
 import { rawSql } from "../../harness/databases/raw-sql.ts";
 import { HOUR_MS } from "../../harness/instances/backups.ts";
@@ -140,5 +140,31 @@ describe("a data dir whose database is gone, on sqlite", () => {
     await (await start()).stop(); // with another key it is another deployment
     const created = d.logs.filter((line) => line.includes("a master key was created"));
     expect(created.map((line) => (JSON.parse(line) as { file: string }).file).at(-1)).toBe(master_key_file);
+  });
+
+  it("is not set up again beside backups from before the master key was rotated", async () => {
+    await using d = await deployment("sqlite");
+    const app = await d.start();
+    const { id } = await createBackup(app.services);
+    await app.stop();
+    const { old_key_file } = await rotateMasterKey(d.settings(), d.log);
+    const database = join(d.dir, "keyrack.db");
+    rmSync(database);
+    await expect(d.start()).rejects.toMatchObject({
+      exitCode: 2,
+      message: `There is no database at ${database}, but ${join(d.dir, "backups")} has backups that were made with the master key in ${old_key_file}. Run KEYRACK_MASTER_KEY_FILE=${old_key_file} keyrack restore ${id}; to set up a new deployment instead, move them away.`,
+    });
+    expect(existsSync(database)).toBe(false);
+    const master_key_file = old_key_file;
+    const { backup_id } = await restoreOffline({
+      settings: d.settings({ master_key_file }),
+      log: d.log,
+      backup: id,
+      force: false,
+      newMasterKey: false,
+      onProgress: quiet,
+    });
+    expect(backup_id).toBe(id);
+    await (await d.start({ master_key_file })).stop();
   });
 });

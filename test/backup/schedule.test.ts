@@ -6,9 +6,11 @@ import { backupDir, listBackups } from "../../src/backup/files.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
 import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
+import { rotateMasterKey } from "../../src/server/offline.ts";
 import type { Services } from "../../src/domain/core/context.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
 import { runBackends } from "../../harness/databases/backends.ts";
+import { deployment } from "../../harness/instances/deployment.ts";
 import { backupStatus, copyIn, HOUR_MS } from "../../harness/instances/backups.ts";
 import type { Flags } from "../../harness/instances/services.ts";
 import { testServices } from "../../harness/instances/test-services.ts";
@@ -122,6 +124,24 @@ for (const backend of runBackends) {
       fixture.clock.advance(HOUR_MS);
       expect(await runDueRestoreTest(services)).toBe(true);
       expect((await backupStatus(services)).status).toBe("ok");
+    });
+
+    it("makes a backup at once after the master key was rotated", async () => {
+      await using d = await deployment(backend);
+      const made = async (): Promise<boolean> => {
+        const app = await d.start(); // with the schedule off, so that only this test makes backups
+        try {
+          return await runDueBackup({ ...app.services, settings: d.settings({ backup_every: "24h" }) });
+        } finally {
+          await app.stop();
+        }
+      };
+      expect([await made(), await made()]).toEqual([true, false]);
+      await rotateMasterKey(d.settings(), d.log);
+      expect([await made(), await made()]).toEqual([true, false]);
+      const [after, before] = listBackups(backupDir(d.settings()));
+      expect(after?.manifest?.master_key_fingerprint).toMatch(/^[0-9a-f]{64}$/);
+      expect(after?.manifest?.master_key_fingerprint === before?.manifest?.master_key_fingerprint).toBe(false);
     });
 
     it("does not wait for the time of a backup from the future, and chooses another one for tests", async () => {

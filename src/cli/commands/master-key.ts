@@ -29,7 +29,7 @@ async function rotate(options: OperatorOptions): Promise<void> {
   ];
   const human = [
     `Rotated the master key. Re-encrypted: ${resealed.join(", ")}.`,
-    `The old key is in ${rotated.old_key_file}: backups made before now need it. Move it to a safe place.`,
+    `The old key is in ${rotated.old_key_file}: backups made before now need it. Move it to a safe place after the next backup.`,
     "Failed-login counts start at zero. Give every process on this database the new key before you start it.",
   ].join("\n");
   printResult(options, { json: rotated, quiet: rotated.old_key_file, human });
