@@ -39,6 +39,7 @@ function checkout() {
   for (const { file, version } of versionsIn(temp.dir)) write(file, read(file).replaceAll(`"${version}"`, '"0.1.0"'));
   write("examples/hono-app/package.json", read("examples/hono-app/package.json").replace(/\^\d+\.\d+\.\d+/, "^0.1.0"));
   write("README.md", "VERSION=0.1.0\n");
+  write("docs/sdk.md", "# The library\n");
   write("CHANGELOG.md", CHANGELOG);
   write("deploy/kubernetes/app.yaml", MANIFEST);
   return { dir: temp.dir, read, write, [Symbol.dispose]: () => temp[Symbol.dispose]() };
@@ -94,15 +95,18 @@ describe("version:set", () => {
     });
   });
 
-  it("replaces the placeholder of the README, and drops the advice to install from source until a release", () => {
+  it("replaces the placeholder of the README, and what the documents say until there is a release", () => {
     using c = checkout();
-    const readme = readText("README.md").replace(/^VERSION=.*$/m, `VERSION=${PLACEHOLDER}`);
-    c.write("README.md", readme);
+    const isAhead = readText("README.md").includes(`VERSION=${PLACEHOLDER}\n`);
+    c.write("README.md", readText("README.md").replace(/^VERSION=.*$/m, `VERSION=${PLACEHOLDER}`));
+    c.write("docs/sdk.md", readText("docs/sdk.md"));
+    const ahead = /main branch|latest release|next (release|version)|after 0\.1\.0|until .* is released/i;
+    for (const file of ["README.md", "docs/sdk.md"]) expect([file, ahead.test(c.read(file))]).toEqual([file, isAhead]);
     setVersion(c.dir, "0.2.0", "2026-12-01");
-    const released = c.read("README.md");
-    const advice = "Until the next version is released";
-    expect([released.includes("VERSION=0.2.0\n"), released.includes(advice)]).toEqual([true, false]);
-    expect(readText("README.md").includes(advice)).toBe(readText("README.md").includes(`VERSION=${PLACEHOLDER}\n`));
+    for (const file of ["README.md", "docs/sdk.md"]) expect([file, ahead.test(c.read(file))]).toEqual([file, false]);
+    expect(c.read("README.md")).toMatch(/^VERSION=0\.2\.0$/m);
+    expect(c.read("README.md")).toMatch(/^\*\*From a release\.\*\* `install\.sh` verifies/m);
+    expect(c.read("docs/sdk.md")).toMatch(/a file of each \[release\]\(releases\.md\)\.$/m);
   });
 
   it("refuses a patch release with a migration", () => {

@@ -38,7 +38,12 @@ function readPlaces(root: string): (Place & { text: string })[] {
 
 /** In README.md until a release has the packages that it installs: 0.1.0 has none. */
 export const PLACEHOLDER = "X.Y.Z";
-const UNTIL_RELEASED = " Until the next version is released, install from source.";
+/** What is true until then, and what replaces it. */
+const UNTIL_RELEASED = [
+  { file: "README.md", text: /^\*\*This page describes the main branch, .*\n\n/m, released: "" },
+  { file: "README.md", text: "**From a release** (after 0.1.0).", released: "**From a release.**" },
+  { file: "docs/sdk.md", text: /, from the version after 0\.1\.0 on\. Until that is released, .*/, released: "." },
+];
 
 /** Each version found, with its file. A fixed place without one is listed as "none". */
 export function versionsIn(root: string): { file: string; version: string }[] {
@@ -51,9 +56,10 @@ export function versionsIn(root: string): { file: string; version: string }[] {
 
 /** The files that hold the version, with the texts they get. */
 export function withVersion(root: string, version: string): Map<string, string> {
-  const texts = readPlaces(root).map(({ file, pattern, text }): [string, string] => [
-    file,
-    text.replace(pattern, version).replace(UNTIL_RELEASED, ""),
-  ]);
-  return new Map(texts);
+  const texts = new Map(readPlaces(root).map(({ file, pattern, text }) => [file, text.replace(pattern, version)]));
+  for (const { file, text, released } of UNTIL_RELEASED) {
+    const before = texts.get(file) ?? readFileSync(join(root, file), "utf8");
+    texts.set(file, before.replace(text, released));
+  }
+  return texts;
 }
