@@ -22,7 +22,8 @@ usage: ./install.sh [--from SOURCE [--version X.Y.Z] [--require-signature | --un
   --force              with --rollback: even if the older binary cannot open the present data
   --uninstall          remove the binaries and the unit; keep all data
 
-Environment: KEYRACK_UNIT_DIR sets the folder of the unit, KEYRACK_STATE_DIR the data dir (/var/lib/keyrack).
+Environment: KEYRACK_UNIT_DIR sets the folder of the unit, KEYRACK_STATE_DIR the data dir
+(default: that of the installed unit, or /var/lib/keyrack).
 Exit codes: 1 failed, 2 wrong usage, 4 the release lacks a file or is not what was signed.
 USAGE
 }
@@ -75,8 +76,12 @@ case $prefix in /*) ;; *) prefix=$(pwd)/$prefix ;; esac
 binary=$prefix/bin/keyrack
 unit_dir=${KEYRACK_UNIT_DIR:-/etc/systemd/system}
 unit=$unit_dir/keyrack.service
-state=${KEYRACK_STATE_DIR:-/var/lib/keyrack}
 template=$root/deploy/keyrack.service.in
+# A unit that runs another binary is not ours: a server of another prefix keeps running, with its own data.
+is_own_unit() { [ -f "$unit" ] && grep -qxF "ExecStart=$binary serve" "$unit"; }
+state=${KEYRACK_STATE_DIR:-}
+if [ -z "$state" ] && is_own_unit; then state=$(sed -n 's/^Environment=KEYRACK_DATA_DIR=//p' "$unit" | tail -n 1); fi
+state=${state:-/var/lib/keyrack}
 
 [ "$start" = no ] || [ "$systemd" = yes ] || fail "--start requires --systemd" 2
 [ "$force" = no ] || [ "$rollback" = yes ] || fail "--force requires --rollback" 2
@@ -98,8 +103,7 @@ remove() {
 }
 
 if [ "$uninstall" = yes ]; then
-  # Only the unit that runs this binary: a server of another prefix keeps running.
-  if [ -f "$unit" ] && grep -qxF "ExecStart=$binary serve" "$unit"; then
+  if is_own_unit; then
     quiet_systemctl disable --now keyrack.service
     remove "$unit"
     quiet_systemctl daemon-reload
@@ -170,21 +174,29 @@ replace() {
 # number NAME: the number of that name in JSON on standard input.
 number() { sed -n "s/.*$1:\([0-9][0-9]*\).*/\1/p"; }
 
-# The database of the service, if the unit runs this binary. The last of its files wins, and in it the last line.
-read_database_url() {
-  if [ ! -f "$unit" ] || ! grep -qxF "ExecStart=$binary serve" "$unit"; then return; fi
-  for file in $(sed -n 's/^EnvironmentFile=-\{0,1\}//p' "$unit"); do
+# value NAME FILE: what that environment file, or the unit, sets it to. The last line wins.
+value() { sed -n "s/^[[:space:]]*\(Environment=\)\{0,1\}$1=[\"']\{0,1\}\([^\"']*\).*/\2/p" "$2" | tail -n 1; }
+
+# The database and the data dir of the service, if the unit runs this binary. The last of its files wins.
+read_unit() {
+  is_own_unit || return 0
+  url=
+  for file in "$unit" $(sed -n 's/^EnvironmentFile=-\{0,1\}//p' "$unit"); do
     [ -e "$file" ] || continue
     [ -r "$file" ] || fail "cannot read $file, which may name the database: run this as root. --force goes back without."
-    url=$(sed -n "s/^[[:space:]]*KEYRACK_DATABASE_URL=[\"']\{0,1\}\([^\"']*\).*/\1/p" "$file" | tail -n 1)
-    if [ -n "$url" ]; then export KEYRACK_DATABASE_URL="$url"; fi
+    found=$(value KEYRACK_DATABASE_URL "$file")
+    url=${found:-$url}
+    found=$(value KEYRACK_DATA_DIR "$file")
+    data=${found:-$data}
   done
+  if [ -n "$url" ]; then export KEYRACK_DATABASE_URL="$url"; fi
 }
 
 # A schema only goes up: a binary refuses data that a newer one has migrated.
 check_schema() {
-  [ -n "${KEYRACK_DATABASE_URL:-}" ] || read_database_url
-  data=${KEYRACK_DATA_DIR:-$state}
+  data=$state
+  [ -n "${KEYRACK_DATABASE_URL:-}" ] || read_unit
+  data=${KEYRACK_DATA_DIR:-$data}
   [ -d "$data" ] || data=keyrack-data
   if [ -z "${KEYRACK_DATABASE_URL:-}" ] && [ ! -e "$data/keyrack.db" ]; then
     echo "The schemas were not compared: $data has no database, and KEYRACK_DATABASE_URL is not set." >&2
@@ -397,7 +409,7 @@ case ":$PATH:" in
 esac
 if [ "$upgraded" = yes ]; then
   how=
-  if [ -f "$unit" ] && grep -qxF "ExecStart=$binary serve" "$unit"; then how=" (systemctl restart keyrack)"; fi
+  if is_own_unit; then how=" (systemctl restart keyrack)"; fi
   echo "Restart the server to use it$how."
 elif [ "$systemd$installed_before" = nono ]; then
   echo "Next: keyrack serve"

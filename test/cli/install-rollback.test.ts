@@ -63,6 +63,28 @@ describe("a rollback", () => {
     expect((await m.run(["--rollback"], units)).output).toContain("The schemas were not compared");
   });
 
+  it("compares with the data dir of the service that runs this binary", async () => {
+    using m = await upgraded('{"schema":{"database":8,"binary":8}}', `[ "$5" = "$(cat "$0.dir")" ]`);
+    rmSync(m.at("state/keyrack.db"));
+    mkdirSync(m.at("units"));
+    for (const name of ["a", "b", "c"]) {
+      mkdirSync(m.at(name));
+      writeFileSync(m.at(name, "keyrack.db"), "data");
+    }
+    const unit = `[Service]\nExecStart=${m.at("prefix/bin/keyrack")} serve\nEnvironment=KEYRACK_DATA_DIR=${m.at("a")}\nEnvironmentFile=-${m.at("b.env")}\n`;
+    writeFileSync(m.at("units/keyrack.service"), unit);
+    const compares = async (folder: string, more: Record<string, string> = {}): Promise<void> => {
+      writeFileSync(m.at("prefix/bin/keyrack.dir"), m.at(folder));
+      const ran = await m.run(["--rollback"], { KEYRACK_UNIT_DIR: m.at("units"), ...more });
+      expect(ran).toMatchObject({ code: 1, output: expect.stringContaining(`but ${m.at(folder)} has schema 8`) });
+    };
+    await compares("a");
+    writeFileSync(m.at("b.env"), `KEYRACK_DATA_DIR="${m.at("b")}"\n`);
+    await compares("b");
+    await compares("c", { KEYRACK_DATA_DIR: m.at("c") });
+    expect(m.installed()).toEqual(["2.1.0", "2.0.0"]);
+  });
+
   it("is refused when the schemas cannot be compared, and allowed when they are equal", async () => {
     using broken = await upgraded("damaged");
     expect(await broken.run(["--rollback"])).toMatchObject({

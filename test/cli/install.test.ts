@@ -88,6 +88,20 @@ it("sets StateDirectory only below /var/lib, where systemd creates it", () => {
   expect(unit.includes("/var/lib")).toBe(false);
 });
 
+it("keeps the data dir of its unit, unless another is named", () => {
+  using c = checkout();
+  const args = ["--prefix", c.at("a"), "--systemd"];
+  expect(c.run(args, { KEYRACK_STATE_DIR: "/srv/keyrack" }).code).toBe(0);
+  const first = readFileSync(c.unit, "utf8");
+  expect(c.run(args).code).toBe(0);
+  expect(readFileSync(c.unit, "utf8") === first).toBe(true);
+  expect(c.run(args, { KEYRACK_STATE_DIR: "/var/lib/keyrack" }).code).toBe(0);
+  expect(readFileSync(c.unit, "utf8") === systemdUnit(c.at("a/bin/keyrack"))).toBe(true);
+  writeFileSync(c.unit, first.replace(c.at("a/bin/keyrack"), "/usr/bin/keyrack"));
+  expect(c.run(args).code).toBe(0);
+  expect(readFileSync(c.unit, "utf8") === systemdUnit(c.at("a/bin/keyrack"))).toBe(true);
+});
+
 for (const [why, args, more] of [
   ["a prefix with characters that systemd interprets", ["--prefix", "/opt/a b", "--systemd"], {}],
   ["a state dir with characters that systemd interprets", ["--systemd"], { KEYRACK_STATE_DIR: "/srv/%h" }],
