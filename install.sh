@@ -69,6 +69,8 @@ done
 root=$(cd "$(dirname "$0")" && pwd)
 if [ "$(id -u)" = 0 ]; then
   prefix=${prefix:-/usr/local}
+  # Other users run what root installs.
+  umask 022
 else
   prefix=${prefix:-$HOME/.local}
 fi
@@ -241,6 +243,7 @@ if [ "$systemd" = yes ]; then
   [ -d "$unit_dir" ] || fail "$unit_dir does not exist: this machine does not seem to use systemd."
   # systemd interprets spaces, quotes and percent signs in a unit.
   case $binary$state in *[!A-Za-z0-9/._+-]*) fail "with --systemd, $binary and $state may contain only letters, digits and / . _ + -" 2 ;; esac
+  case $prefix/ in /home/* | /root/* | /run/user/*) fail "with --systemd, the binary cannot be in $prefix, which the unit hides (ProtectHome). Choose another folder with --prefix." 2 ;; esac
   case $state in /*/*) ;; *) fail "KEYRACK_STATE_DIR must be an absolute path such as /var/lib/keyrack" 2 ;; esac
 fi
 
@@ -360,6 +363,9 @@ place_unit() {
     made_user=yes
     useradd --system --home-dir "$state" --shell /usr/sbin/nologin keyrack || fail "cannot create the user keyrack."
     echo "Created the system user keyrack"
+  fi
+  if id keyrack >/dev/null 2>&1 && command -v runuser >/dev/null 2>&1; then
+    runuser -u keyrack -- test -x "$dir" || fail "the user keyrack cannot enter $dir. Make it and its parents accessible (chmod a+x), or choose another folder with --prefix."
   fi
   # systemd creates a state directory itself, but only in /var/lib.
   case $state in

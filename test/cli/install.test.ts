@@ -25,6 +25,7 @@ function checkout() {
   writeFileSync(at("node_modules/.package-lock.json"), "{}");
   program(at("node_modules/.bin/node"), "");
   program(at("bin/id"), "echo 0");
+  program(at("bin/runuser"), "");
   program(at("bin/systemctl"), `echo "$*" >> ${at("systemctl.log")}`);
   const builds = (text: string): void =>
     program(at("bin/npm"), `printf '#!/bin/sh\\n%s\\n' '${text}' > dist/keyrack; chmod 755 dist/keyrack`);
@@ -106,6 +107,7 @@ for (const [why, args, more] of [
   ["a prefix with characters that systemd interprets", ["--prefix", "/opt/a b", "--systemd"], {}],
   ["a state dir with characters that systemd interprets", ["--systemd"], { KEYRACK_STATE_DIR: "/srv/%h" }],
   ["a relative state dir", ["--systemd"], { KEYRACK_STATE_DIR: "data" }],
+  ["a prefix that the unit hides", ["--prefix", "/home/me/.local", "--systemd"], {}],
   ["--start without --systemd", ["--start"], {}],
 ] as const) {
   it(`rejects ${why} before it builds anything`, () => {

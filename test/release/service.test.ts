@@ -51,6 +51,24 @@ describe.runIf(canChroot(TESTS) && hasTool("useradd", TESTS))(TESTS, { timeout: 
     ]);
   });
 
+  it("makes a folder for the binary that the user may enter, whatever root's umask is", () => {
+    const installed = `umask 077; ${INSTALL} --prefix /opt/keyrack >/dev/null 2>&1
+      runuser -u keyrack -- /opt/keyrack/bin/keyrack version`;
+    expect(lines(installed)).toEqual(["1.2.3"]);
+  });
+
+  it("makes nothing below a folder that the user may not enter", () => {
+    const refused = `mkdir -m 700 /opt/private; ${INSTALL} --prefix /opt/private/keyrack 2>&1 && exit 9\nstate`;
+    expect(lines(refused)).toEqual([
+      expect.stringContaining("not signed"),
+      "Created the system user keyrack",
+      "install.sh: the user keyrack cannot enter /opt/private. Make it and its parents accessible (chmod a+x), or choose another folder with --prefix.",
+      "no user",
+      "no data dir",
+      "no unit",
+    ]);
+  });
+
   // A folder in the binary's place: everything before the last step works.
   const FAIL = `mkdir -p /usr/local/bin/keyrack; ${INSTALL} >/dev/null 2>&1 && exit 9\nstate`;
 
