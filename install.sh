@@ -72,6 +72,7 @@ if [ "$(id -u)" = 0 ]; then
   # Other users run what root installs.
   umask 022
 else
+  [ -n "$prefix${HOME:-}" ] || fail "HOME is not set. Choose a folder with --prefix." 2
   prefix=${prefix:-$HOME/.local}
 fi
 case $prefix in /*) ;; *) prefix=$(pwd)/$prefix ;; esac

@@ -36,7 +36,7 @@ function checkout() {
     builds,
     unit: at("units/keyrack.service"),
     systemctlLog: () => (existsSync(at("systemctl.log")) ? readFileSync(at("systemctl.log"), "utf8") : ""),
-    run: (args: string[], more: Record<string, string> = {}) => {
+    run: (args: string[], more: Record<string, string | undefined> = {}) => {
       const ran = spawnSync("sh", [at("install.sh"), ...args], { env: { ...env, ...more }, encoding: "utf8" });
       return { code: ran.status, output: ran.stdout + ran.stderr };
     },
@@ -102,6 +102,16 @@ it("keeps the data dir of its unit, unless another is named", () => {
   expect(c.run(args).code).toBe(0);
   expect(readFileSync(c.unit, "utf8") === systemdUnit(c.at("a/bin/keyrack"))).toBe(true);
 });
+
+for (const HOME of [undefined, ""]) {
+  it(`needs a prefix ${HOME === undefined ? "without HOME" : "where HOME is empty"}, except as root`, () => {
+    using c = checkout();
+    program(c.at("bin/id"), "echo 1000");
+    const output = "install.sh: HOME is not set. Choose a folder with --prefix.\n";
+    expect(c.run([], { HOME })).toEqual({ code: 2, output });
+    expect(c.run(["--prefix", c.at("a")], { HOME }).code).toBe(0);
+  });
+}
 
 for (const [why, args, more] of [
   ["a prefix with characters that systemd interprets", ["--prefix", "/opt/a b", "--systemd"], {}],
