@@ -1,5 +1,5 @@
 // Profiles: login, whoami, profile and logout.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { PASSWORD, startSeededServer, UNREACHABLE, type SeededServer } from "../../harness/processes/seeded-server.ts";
@@ -45,6 +45,27 @@ describe("profiles", () => {
 });
 
 describe("a file of profiles", () => {
+  const login = (env: Record<string, string>) =>
+    cli.run(["login", "--url", cli.seed.url, "--secret-key", "-"], env, cli.seed.secret_key);
+
+  it.each(["", "home"])("is not written below HOME=%s, which is no absolute path", async (HOME) => {
+    for (const XDG_CONFIG_HOME of ["", "relative"]) {
+      const ran = await login({ HOME, XDG_CONFIG_HOME });
+      const stderr = "keyrack: HOME is not an absolute path. Set it to a folder for profiles.\n";
+      expect(ran).toMatchObject({ code: 2, stdout: "", stderr });
+      const listed = await cli.run(["profile", "list", "--json"], { HOME, XDG_CONFIG_HOME });
+      expect(listed).toMatchObject({ code: 0, stdout: '{"object":"list","data":[]}\n' });
+    }
+    expect([".config", "home", "relative"].filter((name) => existsSync(join(cli.dir, name)))).toEqual([]);
+  });
+
+  it("is below HOME where XDG_CONFIG_HOME is relative", async () => {
+    const HOME = join(cli.dir, "person");
+    expect((await login({ HOME, XDG_CONFIG_HOME: "relative" })).code).toBe(0);
+    expect(existsSync(join(HOME, ".config/keyrack/profiles.json"))).toBe(true);
+    expect(existsSync(join(cli.dir, "relative"))).toBe(false);
+  });
+
   it.each([
     ["a number", "5"],
     ["an object without a URL", '{"secret_key":"x"}'],

@@ -2,20 +2,44 @@
 // A profile's credential is sent to that profile's URL and to no other.
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { join } from "node:path";
+import { isAbsolute, join } from "node:path";
 import { writeFileAtomically } from "../../platform/fsync.ts";
 import { ExitError, fileError } from "../ui/output.ts";
 
 export type Profile = { url: string; secret_key?: string; session_token?: string; about?: string };
 export type Profiles = { current: string | null; profiles: Record<string, Profile> };
 
-function profilesFile(): string {
-  return join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "keyrack", "profiles.json");
+/**
+ * Null where HOME names no folder: a relative one would put secret keys into the working folder, which may be a
+ * checkout. A relative XDG_CONFIG_HOME is ignored, as its specification demands.
+ */
+function profilesFile(): string | null {
+  const { XDG_CONFIG_HOME = "" } = process.env;
+  const config = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(homeFolder(), ".config");
+  return isAbsolute(config) ? join(config, "keyrack", "profiles.json") : null;
+}
+
+/** Empty for a user without HOME and without a line in /etc/passwd, as in a container. */
+function homeFolder(): string {
+  try {
+    return homedir();
+  } catch {
+    return "";
+  }
+}
+
+/** Call it before a request whose response is to be saved. */
+export function requireSavable(name: string): string {
+  if (!/^[A-Za-z0-9._-]{1,64}$/.test(name))
+    throw new ExitError("A profile name has 1 to 64 letters, digits, dots, underscores or hyphens.", 2);
+  const file = profilesFile();
+  if (file === null) throw new ExitError("HOME is not an absolute path. Set it to a folder for profiles.", 2);
+  return file;
 }
 
 export function readProfiles(): Profiles {
   const file = profilesFile();
-  if (!existsSync(file)) return { current: null, profiles: {} };
+  if (file === null || !existsSync(file)) return { current: null, profiles: {} };
   if ((statSync(file).mode & 0o077) !== 0)
     throw new ExitError(`${file} is readable by others. Run: chmod 600 ${file}`, 2);
   let read: Partial<Profiles> | null;
@@ -30,8 +54,8 @@ export function readProfiles(): Profiles {
   return { current, profiles };
 }
 
-function writeProfiles(profiles: Profiles): void {
-  const file = profilesFile();
+function writeProfiles(name: string, profiles: Profiles): void {
+  const file = requireSavable(name);
   try {
     mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
     writeFileAtomically(file, `${JSON.stringify(profiles, null, 2)}\n`);
@@ -42,14 +66,13 @@ function writeProfiles(profiles: Profiles): void {
 
 /** Saves a profile and makes it the current one. */
 export function saveProfile(name: string, profile: Profile): void {
-  requireName(name);
-  writeProfiles({ current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
+  writeProfiles(name, { current: name, profiles: { ...readProfiles().profiles, [name]: profile } });
 }
 
 /** The profile that --save writes: the named one, else the one in KEYRACK_PROFILE, else `default`. */
 export function profileToSave(named: string | undefined): { name: string; existing: Profile | undefined } {
   const name = named || process.env.KEYRACK_PROFILE || "default";
-  requireName(name);
+  requireSavable(name);
   const { profiles } = readProfiles();
   return { name, existing: Object.hasOwn(profiles, name) ? profiles[name] : undefined };
 }
@@ -78,21 +101,16 @@ export function saveNewKey(name: string, profile: Profile): void {
   }
 }
 
-function requireName(name: string): void {
-  if (!/^[A-Za-z0-9._-]{1,64}$/.test(name))
-    throw new ExitError("A profile name has 1 to 64 letters, digits, dots, underscores or hyphens.", 2);
-}
-
 export function selectProfile(name: string): void {
   requireProfile(name);
-  writeProfiles({ ...readProfiles(), current: name });
+  writeProfiles(name, { ...readProfiles(), current: name });
 }
 
 export function removeProfile(name: string): void {
   requireProfile(name);
   const { current, profiles } = readProfiles();
   const { [name]: _removed, ...others } = profiles;
-  writeProfiles({ current: current === name ? null : current, profiles: others });
+  writeProfiles(name, { current: current === name ? null : current, profiles: others });
 }
 
 const notFound = (name: string): ExitError =>

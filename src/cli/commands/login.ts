@@ -1,7 +1,7 @@
 // `keyrack login/logout/whoami`: a person's session or a secret key, saved in a profile.
 import type { Command } from "commander";
 import type { RouteOutput } from "../../client.ts";
-import { findProfile, removeProfile, saveProfile, type Profile } from "../api/profiles.ts";
+import { findProfile, removeProfile, requireSavable, saveProfile, type Profile } from "../api/profiles.ts";
 import {
   fetchJson,
   isFailure,
@@ -80,10 +80,11 @@ export function addWhoamiCommand(program: Command): void {
 
 async function login(options: LoginOptions): Promise<void> {
   const url = options.url ?? (process.env.KEYRACK_URL || DEFAULT_URL); // an empty variable counts as not set
+  const name = options.profile ?? "default";
+  requireSavable(name);
   const profile = options.email
     ? await loginWithPassword(url, options.email, options)
     : await loginWithKey(url, options);
-  const name = options.profile ?? "default";
   saveProfile(name, profile);
   printResult(options, {
     json: { profile: name, url, about: profile.about },
