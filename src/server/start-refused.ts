@@ -1,8 +1,9 @@
 // Errors that the operator can fix, as one sentence and an exit code: 1 for a data dir or port in use by another
-// process and for I/O errors, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one. The
-// systemd unit restarts the server after 1 and 3, which may pass, and not after 2 and 70.
+// process, a full disk and I/O errors, 2 for settings and files, 3 for an unreachable database, 70 for a damaged one.
+// The systemd unit restarts the server after 1 and 3, which may pass, and not after 2 and 70.
 import { dirname, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
+import { Failure } from "../kernel/errors.ts";
 import { ExitError } from "../kernel/exit-error.ts";
 import { isConnectionLost } from "../store/postgres/connection-lost.ts";
 import { ToolRefused } from "../store/postgres/tools.ts";
@@ -36,6 +37,7 @@ function cannotOpen(message: string, place: string): string {
 
 /** Converts errors that are known to be the operator's to fix; returns any other error unchanged. */
 export function toStartRefused(error: unknown, place: string): unknown {
+  if (error instanceof Failure && error.cause) return toStartRefused(error.cause, place);
   // An error of psql has the SQLSTATE that it reported, of which more is known below.
   if (error instanceof ExitError && !(error instanceof ToolRefused)) return error;
   const { code = "", message = "", path } = error as { code?: string; message?: string; path?: string };

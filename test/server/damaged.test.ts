@@ -13,6 +13,7 @@ import { silentLog } from "../../src/platform/log.ts";
 import { jobs } from "../../src/server/jobs.ts";
 import { toStartRefused } from "../../src/server/start-refused.ts";
 import { startInstance } from "../../src/server/start.ts";
+import { failureOfJob } from "../../src/store/engine/job.ts";
 import { withSource } from "../../src/store/offline/source.ts";
 import { schemaVersion } from "../../src/store/schema/migrate.ts";
 import { readAppliedMigrations } from "../../src/store/schema/applied.ts";
@@ -87,7 +88,8 @@ describe("a SQLite database that was damaged while it was closed", () => {
   it.each(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC"])("is not what a full disk is taken for (%s)", (code) => {
     const failed = Object.assign(new Error("database or disk is full"), { code });
     const message = "The disk of /data is full. Free up space on it, then try again.";
-    expect(toStartRefused(failed, "/data")).toMatchObject({ exitCode: 1, message });
+    for (const error of [failed, failureOfJob("full", failed)])
+      expect(toStartRefused(error, "/data")).toMatchObject({ exitCode: 1, message });
   });
 
   it.each([false, true])("is not what a file of another kind is taken for, read-only %s", async (forceReadOnly) => {

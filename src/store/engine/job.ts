@@ -37,10 +37,10 @@ export type QueuedJob = {
   blockedAt?: number;
 };
 
-/** The error that a job's caller receives for a database error. */
+/** The error that a job's caller receives for a database error. A start names the disk that the cause is about. */
 export function failureOfJob(errorClass: ErrorClass, error: unknown): unknown {
   if (error instanceof Failure) return error;
-  if (errorClass === "full") return fail("storage_full");
+  if (errorClass === "full") return Object.assign(fail("storage_full"), { cause: error });
   if (errorClass === "readonly") return fail("read_only");
   if (["lost", "busy", "slow", "fatal"].includes(errorClass)) return fail("unavailable");
   return error;
