@@ -53,8 +53,9 @@ function restoreReport(restored: Restored): string {
   ];
   if (restored.replaced) {
     lines.push(`  The replaced database is kept as ${restored.replaced}. Delete it when you no longer need it.`);
+    const work = revived.length === 1 ? "works" : "work";
     if (revoked === null) lines.push("  It could not be read, so keys revoked after the backup are not known.");
-    else lines.push(`  Keys revoked after the backup: ${revoked}. Of these, ${revived.length} work again.`);
+    else lines.push(`  Keys revoked after the backup: ${revoked}. Of these, ${revived.length} ${work} again.`);
     const { disabled_after_backup: disabled, suspended_after_backup: suspended } = restored;
     if (disabled || suspended)
       lines.push(`  Keys disabled after the backup: ${disabled}. Tenants suspended after it: ${suspended}.`);
