@@ -53,7 +53,7 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#now = options.now;
     this.#onChange = options.onChange ?? (() => {});
     this.#breaker = new CircuitBreaker(options.now);
-    this.#redis.onReady(() => this.#recovered());
+    this.#redis.onReady(() => this.#probe());
     this.#redis.onConnectionError(() => this.#reportDown());
   }
 
@@ -96,7 +96,9 @@ export class FallbackCounter implements Counter, SharedLeases {
     });
   }
 
+  /** Also starts a probe that is due: without rate-limit checks nothing else would. */
   redisState(): RedisState {
+    if (this.#breaker.shouldProbe()) this.#probe();
     const ready = this.#redis.connected && !this.#breaker.open;
     return { configured: true, ready, error: ready ? null : (this.#redis.connectionError ?? this.#error) };
   }
@@ -117,11 +119,7 @@ export class FallbackCounter implements Counter, SharedLeases {
 
   async #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> {
     if (this.#breaker.open) {
-      if (this.#breaker.shouldProbe())
-        void this.#redis.ping().then(
-          () => this.#recovered(),
-          (error) => this.#failed(error),
-        );
+      if (this.#breaker.shouldProbe()) this.#probe();
       return this.#fallBack(inMemory);
     }
     try {
@@ -136,6 +134,17 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#fallbacks++;
     if (this.#onFailure === "error") throw fail("unavailable");
     return inMemory();
+  }
+
+  /** A connection alone says little: Redis may not respond on it, or refuse commands. */
+  #probe(): void {
+    this.#redis.ping().then(
+      () => this.#recovered(),
+      (error) => {
+        this.#breaker.trip();
+        this.#failed(error);
+      },
+    );
   }
 
   #failed(error: unknown): void {

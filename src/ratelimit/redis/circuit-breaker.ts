@@ -1,4 +1,5 @@
-// The circuit breaker in front of Redis: opens after five failures within ten seconds; then no request waits for Redis.
+// The circuit breaker in front of Redis: opens after five failures within ten seconds, or a failed probe; then no
+// request waits for Redis.
 // A request never probes whether Redis is back: it only starts a probe when one is due.
 const FAILURES_MAX = 5;
 const WITHIN_MS = 10_000;
@@ -22,10 +23,15 @@ export class CircuitBreaker {
   fail(): void {
     const now = this.#now();
     this.#failures = [...this.#failures.filter((at) => at > now - WITHIN_MS), now].slice(-FAILURES_MAX);
-    if (this.#open || this.#failures.length < FAILURES_MAX) return;
+    if (this.#failures.length === FAILURES_MAX) this.trip();
+  }
+
+  /** Opens at once, after a failed probe. */
+  trip(): void {
+    if (this.#open) return;
     this.#open = true;
     this.opened++;
-    this.#probeAt = now + PROBE_EVERY_MS;
+    this.#probeAt = this.#now() + PROBE_EVERY_MS;
   }
 
   close(): void {

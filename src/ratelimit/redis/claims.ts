@@ -44,7 +44,7 @@ export class RedisClaims implements ClaimStore {
 
   private constructor(options: RedisClaimsOptions) {
     this.#options = options;
-    this.#client = connectRedis(options.urls, ANSWER_WITHIN_MS);
+    this.#client = connectRedis(options.urls, { commandTimeout: ANSWER_WITHIN_MS });
     this.#client.on("error", () => {}); // every call reports its own
     this.#client.on("close", () => {
       this.#unsafe = "not connected";

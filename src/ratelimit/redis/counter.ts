@@ -28,6 +28,8 @@ export type RedisCounterOptions = {
   prefix?: string;
   /** How long a call may take before it counts as failed. */
   timeoutMs?: number | undefined;
+  /** Tests only: how long Redis may be silent before its connection is replaced. */
+  silentMaxMs?: number;
   /** Names of one cell within a window class; above it new subjects share one counter for each rule. */
   countersPerCell?: number;
   /** Tests only: a clock instead of Redis'. */
@@ -63,7 +65,7 @@ export class RedisCounter implements Counter {
     this.#now = options.now;
     this.#countersPerCell = options.countersPerCell ?? COUNTERS_PER_CELL;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
-    this.#client = connectRedis(options.urls);
+    this.#client = connectRedis(options.urls, { socketTimeout: options.silentMaxMs });
     this.#client.on("error", (error) => (this.#lastError = classifyRedisError(error)));
     this.#client.on("ready", () => (this.#lastError = null));
   }
