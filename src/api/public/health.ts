@@ -27,7 +27,8 @@ export const healthz = endpoint("GET /healthz", {
 });
 
 export const readyz = endpoint("GET /readyz", {
-  summary: "Readiness probe: 503 if no database connection is available within about three seconds.",
+  summary:
+    "Readiness probe: 503 if no database connection is available within about three seconds, or none for writes since one failed.",
   access: "public",
   looseQuery: true,
   output: z.strictObject({

@@ -14,6 +14,13 @@ export class StandbyServer extends Error {
   readonly code = "08004";
 }
 
+/** This session may only read, so no write can succeed on it. */
+export class ReadOnlyServer extends Error {
+  readonly code = READ_ONLY;
+}
+
+export const READ_ONLY = "25006";
+
 export function isConnectionLost(error: unknown): boolean {
   const { code = "", message = "" } = error as { code?: string; message?: string };
   if (/^(08|57P0|25P03)/.test(code)) return true;

@@ -1,21 +1,19 @@
 // PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notifications.
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
-import type { Client, QueryResult } from "pg";
+import type { Client } from "pg";
 import { codeOf } from "../../platform/errors.ts";
 import { atMost } from "../../platform/timing.ts";
-import { chunkRows } from "../engine/bulk-insert.ts";
-import { isUniqueError, type Driver, type ErrorClass, type Writer } from "../engine/driver.ts";
-import type { Query, Row } from "../engine/tx.ts";
+import { isUniqueError, type Driver, type ErrorClass } from "../engine/driver.ts";
 import { LEADER_LOCK } from "./advisory-locks.ts";
 import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
-import { isConnectionLost } from "./connection-lost.ts";
+import { isConnectionLost, READ_ONLY } from "./connection-lost.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { assertUsable } from "./maintenance.ts";
-import { toMultiRow } from "./multi-row.ts";
-import { isDeadlock, isOverloaded, isStalePlan, PING, QUERY_MAX_MS, toConfig, type TimedQuery } from "./query.ts";
+import { isDeadlock, isOverloaded, isStalePlan, PING, QUERY_MAX_MS, type TimedQuery } from "./query.ts";
 import { PostgresReader } from "./reader.ts";
 import { checkServerSettings, SELECT_SERVER_SETTINGS, type ServerSetting } from "./server-settings.ts";
+import { PostgresWriter } from "./writer.ts";
 
 const CHANNEL = "keyrack";
 const TRY_LEADER_LOCK = `select pg_try_advisory_lock(${LEADER_LOCK.join(", ")}) as leads`;
@@ -29,69 +27,12 @@ const CHECK_MS = 1_000;
 const SILENT_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
-/** Pipelined: statements are sent without waiting for earlier responses. bench: vendor/mint-postgres */
-class PostgresWriter implements Writer {
-  client: Client | undefined;
-  /** The connection holds a prepared statement that no longer works. */
-  stale = false;
-
-  get #connected(): Client {
-    if (!this.client) throw Object.assign(new Error("not connected"), { code: "08003" });
-    return this.client;
-  }
-
-  async #query(query: Query): Promise<QueryResult> {
-    try {
-      return await this.#connected.query(toConfig(query));
-    } catch (error) {
-      this.stale ||= isStalePlan(error);
-      throw error;
-    }
-  }
-
-  async all<R>(query: Query): Promise<R[]> {
-    return (await this.#query(query)).rows as R[];
-  }
-
-  async first<R>(query: Query): Promise<R | undefined> {
-    return (await this.all<R>(query))[0];
-  }
-
-  async run(query: Query): Promise<number> {
-    return (await this.#query(query)).rowCount ?? 0;
-  }
-
-  /** Multi-row inserts: a statement costs the server more than the row it inserts. */
-  async insertMany(sql: string, rows: readonly Row[]): Promise<void> {
-    const inserts = chunkRows(rows.length).map(({ from, to }) =>
-      this.run({ sql: toMultiRow(sql, to - from), values: rows.slice(from, to).flat() }),
-    );
-    await Promise.all(inserts);
-  }
-
-  async exec(sql: string): Promise<void> {
-    const query: TimedQuery = { text: sql, query_timeout: QUERY_MAX_MS };
-    const { command } = await this.#connected.query(query);
-    // PostgreSQL responds to the COMMIT of a failed transaction with ROLLBACK, not with an error.
-    if (sql === "commit" && command !== "COMMIT") throw new Error("PostgreSQL rolled the transaction back at COMMIT");
-  }
-
-  /** Runs several statements without a time limit. */
-  async execScript(sql: string): Promise<void> {
-    await this.#connected.query(sql);
-  }
-
-  execNoWait(sql: string): void {
-    this.#connected.query(sql).catch(() => {});
-  }
-}
-
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
   readonly readOnly = false;
   readonly reader: PostgresReader;
   readonly slowReader: PostgresReader;
-  readonly writer: PostgresWriter = new PostgresWriter();
+  readonly writer: PostgresWriter;
   readonly #url: string;
   readonly #options: ConnectOptions;
   /** Options of the listening session. */
@@ -116,6 +57,7 @@ export class PostgresDriver implements Driver {
     this.#unfinishedCopy = unfinishedCopy;
     const check = yieldsToCommands ? assertUsable : undefined;
     this.#options = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION, check };
+    this.writer = new PostgresWriter(url, { ...this.#options, pipeline: true });
     const options = `${SESSION} -c default_transaction_read_only=on`;
     const connect = { ...this.#options, options, pipeline: true };
     const slow = Math.floor(poolSize / 2);
@@ -142,15 +84,8 @@ export class PostgresDriver implements Driver {
     return warnings;
   }
 
-  async reconnect(): Promise<void> {
-    const old = this.writer.client;
-    this.writer.client = undefined;
-    old?.end().catch(() => {});
-    const onLost = (client: Client): void => {
-      if (this.writer.client === client) this.writer.client = undefined;
-    };
-    this.writer.client = await connectPostgres(this.#url, { ...this.#options, pipeline: true, onLost });
-    this.writer.stale = false;
+  reconnect(): Promise<void> {
+    return this.writer.reconnect();
   }
 
   /**
@@ -244,7 +179,7 @@ export class PostgresDriver implements Driver {
     if (isUniqueError(error)) return "unique";
     if (code === "40001" || code === "55P03" || isDeadlock(error) || isStalePlan(error)) return "busy";
     if (code === "53100") return "full";
-    if (code === "25006") return "readonly";
+    if (code === READ_ONLY) return "readonly";
     if (isConnectionLost(error)) return "lost";
     return isOverloaded(error) ? "slow" : "other";
   }
@@ -268,7 +203,7 @@ export class PostgresDriver implements Driver {
    * them has waited in vain do not: its connection may hang while others work.
    */
   async ping(timeoutMs: number): Promise<void> {
-    const ping = (this.#ping ??= this.reader.query("select 1"));
+    const ping = (this.#ping ??= Promise.all([this.reader.query("select 1"), this.writer.check()]));
     try {
       if (!(await atMost(timeoutMs, ping))) throw new Error("timeout");
     } finally {
@@ -279,11 +214,6 @@ export class PostgresDriver implements Driver {
   async close(): Promise<void> {
     this.#closing = true;
     clearInterval(this.#checking);
-    await Promise.allSettled([
-      this.reader.end(),
-      this.slowReader.end(),
-      this.writer.client?.end(),
-      this.#listener?.end(),
-    ]);
+    await Promise.allSettled([this.reader.end(), this.slowReader.end(), this.writer.end(), this.#listener?.end()]);
   }
 }

@@ -6,12 +6,15 @@ import type { Client } from "pg";
 import type { DatabaseTarget } from "../target.ts";
 import { MAINTENANCE_LOCK } from "./advisory-locks.ts";
 import { withPostgres } from "./client.ts";
-import { MaintenanceRunning, StandbyServer } from "./connection-lost.ts";
+import { MaintenanceRunning, ReadOnlyServer, StandbyServer } from "./connection-lost.ts";
 import { QUERY_MAX_MS, type TimedQuery } from "./query.ts";
 import { ToolRefused } from "./tools.ts";
 
 const BUSY = "A command such as keyrack restore is working on this database. Try again when it has ended.";
 const STANDBY = "this PostgreSQL is a standby: set KEYRACK_DATABASE_URL to an address that leads to the primary";
+
+const NO_WRITES =
+  "this PostgreSQL is read-only for Keyrack (default_transaction_read_only is on): turn that off for its database and user";
 
 const LOST = "The connection that keeps servers away from this database was lost. Nothing was changed: try again.";
 const RESPONSE_MAX_MS = 10_000;
@@ -47,4 +50,11 @@ export async function assertUsable(client: Client): Promise<void> {
   const { rows } = await client.query<{ free: boolean; standby: boolean }>(query);
   if (rows[0]?.standby) throw new StandbyServer(STANDBY);
   if (!rows[0]?.free) throw new MaintenanceRunning(BUSY);
+}
+
+/** For a new write connection: a session keeps for its life what `default_transaction_read_only` was at its start. */
+export async function assertWritable(client: Client): Promise<void> {
+  const query: TimedQuery = { text: "show transaction_read_only", query_timeout: QUERY_MAX_MS };
+  const { rows } = await client.query<{ transaction_read_only: string }>(query);
+  if (rows[0]?.transaction_read_only === "on") throw new ReadOnlyServer(NO_WRITES);
 }

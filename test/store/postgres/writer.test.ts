@@ -1,0 +1,75 @@
+// A PostgreSQL that takes no writes, no further connections or no logins for a while: changes are 503, the process is
+// not ready and says why, and it works again by itself.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { backends, freshDatabase, postgresUrl } from "../../../harness/databases/backends.ts";
+import { rawSql } from "../../../harness/databases/raw-sql.ts";
+import { startLocalInstance } from "../../../harness/instances/local-instance.ts";
+import { makeWorld } from "../../../harness/instances/world.ts";
+import { until } from "../../../harness/waiting.ts";
+
+let stack = new AsyncDisposableStack();
+afterEach(async () => {
+  await stack.disposeAsync();
+  stack = new AsyncDisposableStack();
+});
+
+/** An instance whose database belongs to a user of its own, who is no superuser. */
+async function ownUser() {
+  const { target, dispose } = await freshDatabase("postgres");
+  if (target.kind !== "postgres" || postgresUrl === null) throw new Error("not PostgreSQL");
+  const server = { kind: "postgres", url: postgresUrl, pool: 1 } as const;
+  const url = new URL(target.url);
+  const database = url.pathname.slice(1);
+  const user = `${database}_user`;
+  const sql = (text: string) => rawSql(server, text);
+  stack.defer(async () => void (await sql(`drop role ${user}`)));
+  stack.defer(dispose);
+  await sql(`create role ${user} login`);
+  await sql(`alter database ${database} owner to ${user}`);
+  url.username = user;
+  const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
+  stack.defer(() => rmSync(dir, { recursive: true, force: true }));
+  const { app, call, logs } = await startLocalInstance({ target: { kind: "postgres", url: url.href, pool: 4 }, dir });
+  stack.defer(() => app.stop());
+  const { key } = await makeWorld(call, app.bootstrap.token ?? "", "acme");
+  let made = 0;
+  return {
+    database,
+    user,
+    logs,
+    sql,
+    cut: () => sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${user}'`),
+    write: async () => (await call(key, "POST /v1/tenants", { external_id: `t${++made}` })).status,
+    read: async () => (await call(key, "GET /v1/tenants")).status,
+    ready: async () => (await call(null, "GET /readyz")).status,
+  };
+}
+
+describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
+  it("that is read-only for a while gets writes again without a restart", async () => {
+    const { database, sql, cut, write, read, ready } = await ownUser();
+    await sql(`alter database ${database} set default_transaction_read_only = on`);
+    await cut();
+    expect([await write(), await read(), await ready()]).toEqual([503, 200, 503]);
+    await sql(`alter database ${database} reset default_transaction_read_only`);
+    await until(async () => (await ready()) === 200);
+    expect(await write()).toBe(201);
+  });
+
+  it("that leaves no connection for writes makes the process not ready, until there is one again", async () => {
+    const { user, sql, cut, write, ready } = await ownUser();
+    await sql(`alter role ${user} connection limit 0`);
+    await cut();
+    await sql(`alter role ${user} connection limit 2`);
+    const connections = () => sql(`select pid from pg_stat_activity where usename = '${user}'`);
+    // One for reads and the listening one, without which this process leads no jobs that write.
+    await until(async () => (await ready()) === 200 && (await connections()).length === 2);
+    await until(async () => (await write()) === 503 && (await ready()) === 503);
+    await sql(`alter role ${user} connection limit -1`);
+    await until(async () => (await ready()) === 200);
+    expect(await write()).toBe(201);
+  });
+});
