@@ -5,7 +5,7 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { Failure } from "../kernel/errors.ts";
 import { ExitError } from "../kernel/exit-error.ts";
-import { isConnectionLost } from "../store/postgres/connection-lost.ts";
+import { isConnectionLost, LoginRefused } from "../store/postgres/connection-lost.ts";
 import { ToolRefused } from "../store/postgres/tools.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 
@@ -59,8 +59,8 @@ export function toStartRefused(error: unknown, place: string): unknown {
       "The migration could not lock a table that another session, such as a backup, is using. Nothing was changed; try again.",
       3,
     );
-  if (isConnectionLost(error)) return new ExitError(`The database cannot be reached: ${message || code}`, 3);
-  if (code === "3D000" || code.startsWith("28"))
+  if (error instanceof LoginRefused || code === "3D000" || code.startsWith("28"))
     return new ExitError(`The database refused the connection: ${message}`, 3);
+  if (isConnectionLost(error)) return new ExitError(`The database cannot be reached: ${message || code}`, 3);
   return error;
 }

@@ -1,6 +1,8 @@
 // Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
 import type { Socket } from "node:net";
 import type { Client, ClientConfig } from "pg";
+import { isConnectionLost, LoginRefused } from "./connection-lost.ts";
+import { isOverloaded } from "./query.ts";
 
 const INT8 = 20;
 const CONNECT_MAX_MS = 3_000;
@@ -28,7 +30,13 @@ export async function connectPostgres(url: string, options: ConnectOptions = {})
   const client = new Client({ ...config, ...withSession(url, `${KEEPALIVES} ${session}`, config.application_name) });
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
-  await client.connect();
+  try {
+    await client.connect();
+  } catch (error) {
+    throw isConnectionLost(error) || isOverloaded(error)
+      ? error
+      : new LoginRefused((error as Error).message, { cause: error });
+  }
   try {
     await check?.(client);
   } catch (error) {

@@ -14,6 +14,11 @@ export class StandbyServer extends Error {
   readonly code = "08004";
 }
 
+/** The server refuses this login, or the two cannot agree on TLS. `cause` is the error itself. */
+export class LoginRefused extends Error {
+  readonly code = "08004";
+}
+
 /** This session may only read, so no write can succeed on it. */
 export class ReadOnlyServer extends Error {
   readonly code = READ_ONLY;

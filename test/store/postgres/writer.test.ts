@@ -72,4 +72,20 @@ describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
     await until(async () => (await ready()) === 200);
     expect(await write()).toBe(201);
   });
+
+  for (const [what, refuse, accept] of [
+    ["database", "alter database % allow_connections false", "alter database % allow_connections true"],
+    ["user", "alter role %_user nologin", "alter role %_user login"],
+    ["privilege", "revoke connect on database % from public, %_user", "grant connect on database % to %_user"],
+  ] as const) {
+    it(`that refuses logins for its ${what} makes requests 503, and none 500`, async () => {
+      const { database, sql, cut, write, read, ready } = await ownUser();
+      await sql(refuse.replaceAll("%", database));
+      await cut();
+      expect([await write(), await read(), await ready()]).toEqual([503, 503, 503]);
+      await sql(accept.replaceAll("%", database));
+      await until(async () => (await ready()) === 200);
+      expect([await write(), await read()]).toEqual([201, 200]);
+    });
+  }
 });
