@@ -1,7 +1,7 @@
 // The counter store when Redis is configured: Redis first, in process while it does not respond.
 // Caution: the two stores share nothing, so while Redis is away each process counts for itself; `store` says so in
 // every result, and an operator who prefers refusals sets `error` (docs/design/0011-fail-modes.md).
-import { MINUTE_MS } from "../kernel/durations.ts";
+import { OutageReports, type OnOutage } from "../fairness/outage-reports.ts";
 import { fail } from "../kernel/errors.ts";
 import { CircuitBreaker } from "./redis/circuit-breaker.ts";
 import { classifyRedisError, type RedisError } from "./redis/error.ts";
@@ -21,8 +21,8 @@ export type FallbackOptions = {
   now: () => number;
   /** When Redis does not respond: use the in-process counter, or refuse with 503 `unavailable`. */
   onFailure: "local" | "error";
-  /** Redis does not respond, and why; null: it responds again. At most once a minute each, however often it fails. */
-  onChange?: (error: RedisError | null) => void;
+  /** Redis cannot be used, and why; null: it can again. */
+  onChange?: OnOutage<RedisError>;
 };
 
 type FallbackMetrics = {
@@ -38,20 +38,15 @@ export class FallbackCounter implements Counter, SharedLeases {
   readonly #memory: MemoryCounter;
   readonly #onFailure: "local" | "error";
   readonly #breaker: CircuitBreaker;
-  readonly #now: () => number;
-  readonly #onChange: (error: RedisError | null) => void;
+  readonly #outages: OutageReports<RedisError>;
   #error: RedisError | null = null;
   #fallbacks = 0;
-  /** Whether `onChange` has reported Redis as down, and when it last did. */
-  #isReportedDown = false;
-  #reportedDownAt = -Infinity;
 
   constructor(options: FallbackOptions) {
     this.#redis = options.redis;
     this.#memory = options.memory;
     this.#onFailure = options.onFailure;
-    this.#now = options.now;
-    this.#onChange = options.onChange ?? (() => {});
+    this.#outages = new OutageReports(options.onChange ?? (() => {}), options.now);
     this.#breaker = new CircuitBreaker(options.now);
     this.#redis.onReady(() => this.#probe());
     this.#redis.onConnectionError(() => this.#reportDown());
@@ -156,17 +151,10 @@ export class FallbackCounter implements Counter, SharedLeases {
   #recovered(): void {
     this.#error = null;
     this.#breaker.close();
-    if (!this.#isReportedDown) return;
-    this.#isReportedDown = false;
-    this.#onChange(null);
+    this.#outages.recovered();
   }
 
-  /** A Redis that fails again within the minute is reported by a failure after it. */
   #reportDown(): void {
-    const now = this.#now();
-    if (this.#isReportedDown || now - this.#reportedDownAt < MINUTE_MS) return;
-    this.#isReportedDown = true;
-    this.#reportedDownAt = now;
-    this.#onChange(this.#redis.connectionError ?? this.#error ?? "error");
+    this.#outages.failed(this.#redis.connectionError ?? this.#error ?? "error");
   }
 }

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path";
 import { requireConsistent } from "../config/consistency.ts";
 import { plainConnections } from "../config/exposure.ts";
 import { BadSetting, type Settings } from "../config/settings.ts";
-import { errorFields } from "../platform/errors.ts";
+import { codeOf, errorFields } from "../platform/errors.ts";
 import { noBootstrap, openBootstrap, type Bootstrap } from "./bootstrap.ts";
 import { databaseTarget, lockSqlite, openDataDir, requireDatabaseFile } from "./data-dir.ts";
 import { findKeyFile, masterKeyFile, openVault } from "./master-key.ts";
@@ -23,6 +23,7 @@ import { openServices } from "./services.ts";
 import { preferNativeFolders } from "../platform/native-addons.ts";
 import { openTransport, type MailTarget } from "../domain/mail/transport.ts";
 import { quickCheckAtStart } from "../store/offline/thread-tasks.ts";
+import { READ_ONLY } from "../store/postgres/connection-lost.ts";
 import { isOnFuse, LOCK_FILE } from "../store/sqlite/lock.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 
@@ -84,10 +85,11 @@ export async function openInstance(
     lock(dir, target.file, options, opened);
   }
   const listenerFailed = (error: unknown): void => log.error("a listener failed", errorFields(error));
+  const onOutage = (error: unknown): void => logOutage(log, error);
   const now = (): number => clock.now();
   if (target.kind === "sqlite") await checkAfterUncleanStop(target.file, options);
   const deployment = { ...options, settings: { ...settings, data_dir: dir }, target, now };
-  const events = { now, fatal: options.fatal ?? exitOnFatal(placeOf(settings), log), listenerFailed };
+  const events = { now, fatal: options.fatal ?? exitOnFatal(placeOf(settings), log), listenerFailed, onOutage };
   const { store, migrationBackup } = await openDeploymentStore(deployment, events);
   opened.defer(() => store.close());
   for (const warning of store.warnings) log.warn(warning);
@@ -115,6 +117,14 @@ export async function openInstance(
   services.backups = () => backupStateOf(services);
   if (migrationBackup) await recordMigrationBackup(services, migrationBackup);
   return { services, dir, bootstrap, migrationBackup };
+}
+
+function logOutage(log: Log, error: unknown): void {
+  if (error === null) return log.info("the database can be used again");
+  const { cause, message } = error as Error;
+  const code = codeOf(cause) || codeOf(error);
+  const what = code === READ_ONLY ? "the database accepts no changes" : "the database cannot be reached";
+  log.warn(what, { code, error: message || code });
 }
 
 const isMissing = (file: string): boolean => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;

@@ -223,11 +223,11 @@ export async function openReadOnly(target: DatabaseTarget & { kind: "sqlite" }, 
 /** Loads pg only when it is needed. */
 async function driverFor(
   target: DatabaseTarget,
-  { fatal, unfinishedCopy, yieldsToCommands }: StoreOptions,
+  { fatal, unfinishedCopy, yieldsToCommands, onOutage }: StoreOptions,
 ): Promise<SqliteDriver | PostgresDriver> {
   if (target.kind === "sqlite") return new SqliteDriver(target.file, fatal);
   const { PostgresDriver } = await import("./postgres/driver.ts");
-  return new PostgresDriver(target.url, target.pool, { unfinishedCopy, yieldsToCommands });
+  return new PostgresDriver(target.url, target.pool, { unfinishedCopy, yieldsToCommands, onOutage });
 }
 
 export async function openStore(target: DatabaseTarget, options: StoreOptions): Promise<Store> {

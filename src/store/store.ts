@@ -1,5 +1,6 @@
 // The interface of the database for all other layers.
 import type { Ledger } from "../fairness/ledger.ts";
+import type { OnOutage } from "../fairness/outage-reports.ts";
 import type { Owner } from "../fairness/owners.ts";
 import type { Histogram } from "../kernel/exposition.ts";
 import type { GroupCommitEvents } from "./engine/group-commit.ts";
@@ -17,6 +18,8 @@ import type { DatabaseTarget } from "./target.ts";
 export type StoreOptions = Pick<GroupCommitEvents, "now" | "fatal"> & {
   /** A listener threw. The write that it was notified of is committed. */
   listenerFailed?: (error: unknown) => void;
+  /** PostgreSQL cannot be used, and why, or it can again. Once it is open. */
+  onOutage?: OnOutage<unknown>;
   /** On PostgreSQL, refuses to work while a command needs the database alone (postgres/maintenance.ts). */
   yieldsToCommands?: boolean;
   /** Called before pending migrations are applied. If it throws, none is. */

@@ -71,6 +71,7 @@ const FIXED: Record<string, string> = {
   "src/server/scheduler.ts": "the declared jobs",
   "src/store/database.ts": "topics of notices, named in the code",
   "src/store/engine/statement.ts": "the declared statements",
+  "src/store/postgres/connection-outages.ts": "constants",
   "src/store/postgres/multi-row.ts": "statement texts by number of rows, which is bounded",
   "src/store/postgres/query.ts": "statement names, at most a fixed number",
   "src/store/postgres/reader.ts": "the connections of the pool",

@@ -19,9 +19,25 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
   onLost?: (client: Client) => void;
   /** Called when connected, before anything else is sent. If it throws, the connection is closed. */
   check?: ((client: Client) => Promise<void>) | undefined;
+  /** Called with the error of an attempt to connect, or without one after a successful attempt. */
+  onAttempt?: OnAttempt;
 };
 
+export type OnAttempt = (error?: unknown) => void;
+
 export async function connectPostgres(url: string, options: ConnectOptions = {}): Promise<Client> {
+  const { onAttempt, ...how } = options;
+  try {
+    const client = await connect(url, how);
+    onAttempt?.();
+    return client;
+  } catch (error) {
+    onAttempt?.(error);
+    throw error;
+  }
+}
+
+async function connect(url: string, options: Omit<ConnectOptions, "onAttempt">): Promise<Client> {
   const { onLost = () => {}, check, options: session = "", ...more } = options;
   const { Client, TypeOverrides } = await import("pg"); // a server on SQLite starts without it
   const types = new TypeOverrides();

@@ -1,6 +1,7 @@
 // PostgreSQL: one pipelined write connection for the group commit, a few for reads, one that listens for notifications.
 // Caution: a connection lost during COMMIT leaves the outcome unknown; the group commit looks it up by audit row id.
 import type { Client } from "pg";
+import type { OnOutage } from "../../fairness/outage-reports.ts";
 import { codeOf } from "../../platform/errors.ts";
 import { atMost } from "../../platform/timing.ts";
 import { isUniqueError, type Driver, type ErrorClass } from "../engine/driver.ts";
@@ -8,6 +9,7 @@ import { LEADER_LOCK } from "./advisory-locks.ts";
 import { connectPostgres, dropConnection, type ConnectOptions } from "./client.ts";
 import { APPLICATION_NAME } from "./connected-versions.ts";
 import { isConnectionLost, READ_ONLY } from "./connection-lost.ts";
+import { ConnectionOutages } from "./connection-outages.ts";
 import { UNFINISHED_COPY } from "./copy-target.ts";
 import { assertUsable } from "./maintenance.ts";
 import { isDeadlock, isOverloaded, isStalePlan, PING, QUERY_MAX_MS, type TimedQuery } from "./query.ts";
@@ -27,6 +29,8 @@ const CHECK_MS = 1_000;
 const SILENT_MAX_MS = 15_000;
 const SESSION = "-c statement_timeout=5s -c lock_timeout=2s -c idle_in_transaction_session_timeout=10s";
 
+const noReport: OnOutage<unknown> = () => {};
+
 export class PostgresDriver implements Driver {
   readonly dialect = "postgres";
   readonly readOnly = false;
@@ -38,6 +42,9 @@ export class PostgresDriver implements Driver {
   /** Options of the listening session. */
   readonly #listening: string;
   readonly #unfinishedCopy: boolean;
+  readonly #onOutage: OnOutage<unknown>;
+  readonly #outages = new ConnectionOutages();
+  readonly #readable = this.#outages.attempts("reads");
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
@@ -50,16 +57,21 @@ export class PostgresDriver implements Driver {
   constructor(
     url: string,
     poolSize: number,
-    { unfinishedCopy = false, yieldsToCommands = false, silentMaxMs = SILENT_MAX_MS } = {},
+    { unfinishedCopy = false, yieldsToCommands = false, silentMaxMs = SILENT_MAX_MS, onOutage = noReport } = {},
   ) {
+    this.#onOutage = onOutage;
     this.#url = url;
     this.#listening = `${SESSION} -c synchronous_commit=off -c idle_session_timeout=${silentMaxMs}`;
     this.#unfinishedCopy = unfinishedCopy;
     const check = yieldsToCommands ? assertUsable : undefined;
     this.#options = { application_name: APPLICATION_NAME, keepAlive: true, options: SESSION, check };
-    this.writer = new PostgresWriter(url, { ...this.#options, pipeline: true });
+    this.writer = new PostgresWriter(url, {
+      ...this.#options,
+      pipeline: true,
+      onAttempt: this.#outages.attempts("writes"),
+    });
     const options = `${SESSION} -c default_transaction_read_only=on`;
-    const connect = { ...this.#options, options, pipeline: true };
+    const connect = { ...this.#options, options, pipeline: true, onAttempt: this.#readable };
     const slow = Math.floor(poolSize / 2);
     this.reader = new PostgresReader(url, connect, poolSize - slow);
     this.slowReader = slow === 0 ? this.reader : new PostgresReader(url, connect, slow, 1);
@@ -70,6 +82,7 @@ export class PostgresDriver implements Driver {
     await this.reconnect();
     const warnings = await this.#assertServer();
     await this.#listen();
+    this.#outages.begin(this.#onOutage);
     this.#checking = setInterval(() => void this.#checkListener(), CHECK_MS).unref();
     return warnings;
   }
@@ -94,7 +107,8 @@ export class PostgresDriver implements Driver {
    */
   async #listen(): Promise<void> {
     const onLost = (client: Client): void => this.#relisten(client);
-    const connect = { ...this.#options, options: this.#listening, pipeline: true, onLost };
+    const onAttempt = this.#outages.attempts("notices");
+    const connect = { ...this.#options, options: this.#listening, pipeline: true, onLost, onAttempt };
     const client = await connectPostgres(this.#url, connect);
     client.on("notification", ({ payload }) => payload && this.#notice(payload));
     const query: TimedQuery = { text: `listen ${CHANNEL}`, query_timeout: QUERY_MAX_MS };
@@ -206,6 +220,7 @@ export class PostgresDriver implements Driver {
     const ping = (this.#ping ??= Promise.all([this.reader.query("select 1"), this.writer.check()]));
     try {
       if (!(await atMost(timeoutMs, ping))) throw new Error("timeout");
+      this.#readable();
     } finally {
       if (this.#ping === ping) this.#ping = undefined;
     }

@@ -10,6 +10,8 @@ import { startLocalInstance } from "../../../harness/instances/local-instance.ts
 import { makeWorld } from "../../../harness/instances/world.ts";
 import { until } from "../../../harness/waiting.ts";
 
+const AGAIN = ["the database can be used again", undefined];
+
 let stack = new AsyncDisposableStack();
 afterEach(async () => {
   await stack.disposeAsync();
@@ -39,7 +41,12 @@ async function ownUser() {
   return {
     database,
     user,
-    logs,
+    /** What was logged about the database, as event and SQLSTATE. */
+    logged: () =>
+      logs
+        .map((line) => JSON.parse(line) as { event: string; code?: string })
+        .filter(({ event }) => event.startsWith("the database"))
+        .map(({ event, code }) => [event, code]),
     sql,
     cut: () => sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${user}'`),
     write: async () => (await call(key, "POST /v1/tenants", { external_id: `t${++made}` })).status,
@@ -50,13 +57,15 @@ async function ownUser() {
 
 describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
   it("that is read-only for a while gets writes again without a restart", async () => {
-    const { database, sql, cut, write, read, ready } = await ownUser();
+    const { database, sql, cut, write, read, ready, logged } = await ownUser();
     await sql(`alter database ${database} set default_transaction_read_only = on`);
     await cut();
     expect([await write(), await read(), await ready()]).toEqual([503, 200, 503]);
     await sql(`alter database ${database} reset default_transaction_read_only`);
     await until(async () => (await ready()) === 200);
     expect(await write()).toBe(201);
+    await until(() => logged().length === 2);
+    expect(logged()).toEqual([["the database accepts no changes", "25006"], AGAIN]);
   });
 
   it("that leaves no connection for writes makes the process not ready, until there is one again", async () => {
@@ -73,19 +82,21 @@ describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
     expect(await write()).toBe(201);
   });
 
-  for (const [what, refuse, accept] of [
-    ["database", "alter database % allow_connections false", "alter database % allow_connections true"],
-    ["user", "alter role %_user nologin", "alter role %_user login"],
-    ["privilege", "revoke connect on database % from public, %_user", "grant connect on database % to %_user"],
+  for (const [what, code, refuse, accept] of [
+    ["database", "55000", "alter database % allow_connections false", "alter database % allow_connections true"],
+    ["user", "28000", "alter role %_user nologin", "alter role %_user login"],
+    ["privilege", "42501", "revoke connect on database % from public, %_user", "grant connect on database % to %_user"],
   ] as const) {
-    it(`that refuses logins for its ${what} makes requests 503, and none 500`, async () => {
-      const { database, sql, cut, write, read, ready } = await ownUser();
+    it(`that refuses logins for its ${what} makes requests 503 and is logged once, with the reason`, async () => {
+      const { database, sql, cut, write, read, ready, logged } = await ownUser();
       await sql(refuse.replaceAll("%", database));
       await cut();
       expect([await write(), await read(), await ready()]).toEqual([503, 503, 503]);
       await sql(accept.replaceAll("%", database));
       await until(async () => (await ready()) === 200);
       expect([await write(), await read()]).toEqual([201, 200]);
+      await until(() => logged().length === 2);
+      expect(logged()).toEqual([["the database cannot be reached", code], AGAIN]);
     });
   }
 });
