@@ -6,7 +6,8 @@ import { failureOf } from "../platform/post.ts";
 import { ExitError } from "./ui/output.ts";
 
 const TIMEOUT_MS = 5_000;
-const REDIS_OK = /^\+PONG/m;
+/** Another node of a cluster has the key of the probe. */
+const REDIS_OK = /^(:1|-MOVED )/m;
 const DEFAULT_PORTS: Record<string, number> = { "redis:": 6379, "rediss:": 6379, "smtp:": 25, "smtps:": 465 };
 
 /** Sends `greeting` once connected, and reads until the reply matches `ok` or `refusal`. */
@@ -37,11 +38,12 @@ function probe(url: URL, greeting: string, ok: RegExp, refusal: RegExp): Promise
 const respCommand = (...words: string[]): string =>
   `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`;
 
-function tryRedis(text: string): Promise<string | null> {
+async function tryRedis(text: string): Promise<string | null> {
+  const { PROBE } = await import("../ratelimit/redis/scripts.ts");
   const url = new URL(text);
   const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
   const auth = password ? respCommand("AUTH", ...(user ? [user] : []), password) : "";
-  return probe(url, auth + respCommand("PING"), REDIS_OK, /^-[^\r]*/m);
+  return probe(url, auth + respCommand("EVAL", PROBE.text, "1", "keyrack:probe"), REDIS_OK, /^-(?!MOVED )[^\r]*/m);
 }
 
 function trySmtp(text: string): Promise<string | null> {

@@ -48,8 +48,13 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#onFailure = options.onFailure;
     this.#outages = new OutageReports(options.onChange ?? (() => {}), options.now);
     this.#breaker = new CircuitBreaker(options.now);
-    this.#redis.onReady(() => this.#probe());
+    this.#redis.onReady(() => void this.#probe());
     this.#redis.onConnectionError(() => this.#reportDown());
+  }
+
+  /** Waits for a first connection, at most `withinMs`, and finds out whether Redis can be used. */
+  async connect(withinMs: number): Promise<void> {
+    if (await this.#redis.ready(withinMs)) await this.#probe();
   }
 
   check(request: CheckRequest): Promise<Verdict> {
@@ -93,7 +98,7 @@ export class FallbackCounter implements Counter, SharedLeases {
 
   /** Also starts a probe that is due: without rate-limit checks nothing else would. */
   redisState(): RedisState {
-    if (this.#breaker.shouldProbe()) this.#probe();
+    if (this.#breaker.shouldProbe()) void this.#probe();
     const ready = this.#redis.connected && !this.#breaker.open;
     return { configured: true, ready, error: ready ? null : (this.#redis.connectionError ?? this.#error) };
   }
@@ -114,7 +119,7 @@ export class FallbackCounter implements Counter, SharedLeases {
 
   async #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> {
     if (this.#breaker.open) {
-      if (this.#breaker.shouldProbe()) this.#probe();
+      if (this.#breaker.shouldProbe()) void this.#probe();
       return this.#fallBack(inMemory);
     }
     try {
@@ -132,14 +137,14 @@ export class FallbackCounter implements Counter, SharedLeases {
   }
 
   /** A connection alone says little: Redis may not respond on it, or refuse commands. */
-  #probe(): void {
-    this.#redis.ping().then(
-      () => this.#recovered(),
-      (error) => {
-        this.#breaker.trip();
-        this.#failed(error);
-      },
-    );
+  async #probe(): Promise<void> {
+    try {
+      await this.#redis.ping();
+      this.#recovered();
+    } catch (error) {
+      this.#breaker.trip();
+      this.#failed(error);
+    }
   }
 
   #failed(error: unknown): void {

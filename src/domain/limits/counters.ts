@@ -36,6 +36,6 @@ export async function openCounters(options: CountersOptions): Promise<Counters> 
     ...(redisNow && { now: redisNow }),
   });
   const counter = new FallbackCounter({ redis, memory, now, onFailure: onRedisFailure, onChange: onRedisChange });
-  await redis.ready(REDIS_READY_WITHIN_MS);
+  await counter.connect(REDIS_READY_WITHIN_MS);
   return { counter, memory, sharedLeases: counter, redisState: () => counter.redisState() };
 }

@@ -19,7 +19,7 @@ import {
 } from "../counter.ts";
 import { keyOf } from "../memory/saved-counter.ts";
 import { runScript, shortDigest, type Script } from "./script.ts";
-import { CHECK, LEASE, RETURN_LEASE, TAKE_RECORD } from "./scripts.ts";
+import { CHECK, LEASE, PROBE, RETURN_LEASE, TAKE_RECORD } from "./scripts.ts";
 
 export type RedisCounterOptions = {
   /** One, or several nodes of a cluster. */
@@ -156,9 +156,9 @@ export class RedisCounter implements Counter {
     return (await this.#run(TAKE_RECORD, [this.#recordKey(workspace_id, lease_id)], [])) as string | null;
   }
 
-  /** Throws unless Redis accepts a write: a read-only replica responds to PING and is of no use here. */
+  /** Throws unless Redis runs scripts that write. A read-only replica responds to PING, as to a user without rights. */
   async ping(): Promise<void> {
-    await this.#inTime(this.#client.set(`${this.#prefix}:ping`, "1", "PX", 1_000));
+    await this.#run(PROBE, [`${this.#prefix}:probe`], []);
   }
 
   close(): void {

@@ -139,3 +139,9 @@ export const LEASE = script(clock + newcomers + rules + lease);
 export const RETURN_LEASE = script(clock + returnLease);
 /** As GETDEL of Redis 6.2. */
 export const TAKE_RECORD = script("local text = redis.call('GET', KEYS[1]) redis.call('DEL', KEYS[1]) return text");
+
+/** Whether Redis lets this user run scripts with the commands of a counter. KEYS: a key of its own. */
+export const PROBE = script(`
+redis.call('TIME')
+redis.call('HSET', KEYS[1], 'h', '1')
+return redis.call('PEXPIRE', KEYS[1], 1000)`);

@@ -1,12 +1,14 @@
 // A Redis that is there but cannot be used, by itself or for the user of the URL: the counters say so, count in process
 // meanwhile, and use it again without a restart. Every server here is started by this file.
+import { Redis } from "ioredis";
 import { afterEach, describe, expect, it } from "vitest";
 import { FallbackCounter } from "../../../src/ratelimit/fallback.ts";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../../harness/databases/redis.ts";
+import { readText } from "../../../harness/repository.ts";
 import { ask, sliding } from "../../../harness/ratelimit/counters.ts";
 import { memoryCounter } from "../../../harness/ratelimit/memory-counter.ts";
-import { turns, until } from "../../../harness/waiting.ts";
+import { DEADLINE_MS, turns, until } from "../../../harness/waiting.ts";
 
 const rule = sliding(1_000_000, 60_000);
 const SILENT_MAX_MS = 300;
@@ -39,6 +41,19 @@ const decidesIn = (store: string, counter: FallbackCounter) =>
       (await counter.check(ask([rule]))).store === store && counter.redisState().ready === (store === "redis"),
   );
 
+/** A server with a user of its own, and a way to change what that may do. */
+async function startWithUser(...rules: string[]) {
+  const own = await start();
+  const admin = new Redis(own.url);
+  stack.defer(() => admin.disconnect());
+  const allow = (...more: string[]) => admin.call("ACL", "SETUSER", "limited", "on", ">secret", ...more);
+  await allow("resetkeys", ...rules);
+  return { url: own.url.replace("//", "//limited:secret@"), allow, admin };
+}
+
+/** What docs/scale.md says a user needs. */
+const NEEDED = ["~keyrack:*", "+@read", "+@write", "+eval", "+evalsha", "+time"];
+
 describe.runIf(hasRedis())("a Redis", () => {
   it("that stalls for longer than the socket timeout while leases are returned is used again afterwards", async () => {
     const own = await start();
@@ -55,5 +70,34 @@ describe.runIf(hasRedis())("a Redis", () => {
     const again = await counter.lease({ ...ask([rule]), want: 10 });
     expect(await counter.returnLease("w1", again.lease_id!, 4)).toBe(4);
     expect(changes).toEqual(["timeout", null]);
+  });
+
+  for (const [what, rules, missing] of [
+    ["run no scripts", ["~keyrack:*", "+@all", "-eval", "-evalsha"], ["+eval", "+evalsha"]],
+    ["use no keys of Keyrack", ["~other:*", "+@all"], ["~keyrack:*"]],
+  ] as const) {
+    it(`that lets its user ${what} is reported as refusing it, until it no longer does`, async () => {
+      const { url, allow } = await startWithUser(...rules);
+      const { counter, changes } = fallback(url);
+      await counter.connect(DEADLINE_MS);
+      expect(counter.redisState()).toEqual({ configured: true, ready: false, error: "auth" });
+      expect((await counter.check(ask([rule]))).store).toBe("memory");
+      expect(changes).toEqual(["auth"]);
+      await allow(...missing);
+      await until(() => counter.redisState().ready);
+      expect((await counter.check(ask([rule]))).store).toBe("redis");
+      expect(changes).toEqual(["auth", null]);
+    });
+  }
+
+  it("needs to allow its user no more than the documentation says", async () => {
+    const { url } = await startWithUser(...NEEDED);
+    const { counter } = fallback(url);
+    await decidesIn("redis", counter);
+    const lease = await counter.lease({ ...ask([rule]), want: 10 });
+    expect(await counter.returnLease("w1", lease.lease_id!, 4)).toBe(4);
+    await counter.put("w1", "id", "record", 60_000);
+    expect(await counter.take("w1", "id")).toBe("record");
+    expect(readText("docs/scale.md")).toContain(`\`${NEEDED.join(" ")}\``);
   });
 });
