@@ -11,6 +11,9 @@ const options = {
   // Not ioredis' automatic pipelines: one whose connection breaks stays unanswered and blocks every later one. Checks
   // are batched already (batch.ts).
   enableAutoPipelining: false,
+  // It would print to standard error for a user without INFO. The counters probe a connection before they count on it,
+  // and claims read its configuration.
+  enableReadyCheck: false,
   // A command in flight when the connection breaks may have been counted: use memory, do not send it again.
   autoResendUnfulfilledCommands: false,
   connectTimeout: 2_000,

@@ -1,7 +1,7 @@
 // A Redis that is there but cannot be used, by itself or for the user of the URL: the counters say so, count in process
 // meanwhile, and use it again without a restart. Every server here is started by this file.
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { FallbackCounter } from "../../../src/ratelimit/fallback.ts";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../../harness/databases/redis.ts";
@@ -90,7 +90,8 @@ describe.runIf(hasRedis())("a Redis", () => {
     });
   }
 
-  it("needs to allow its user no more than the documentation says", async () => {
+  it("needs to allow its user no more than the documentation says, and nothing is printed beside the log", async () => {
+    const printed = vi.spyOn(console, "warn");
     const { url } = await startWithUser(...NEEDED);
     const { counter } = fallback(url);
     await decidesIn("redis", counter);
@@ -98,6 +99,8 @@ describe.runIf(hasRedis())("a Redis", () => {
     expect(await counter.returnLease("w1", lease.lease_id!, 4)).toBe(4);
     await counter.put("w1", "id", "record", 60_000);
     expect(await counter.take("w1", "id")).toBe("record");
+    expect(printed).not.toHaveBeenCalled();
+    printed.mockRestore();
     expect(readText("docs/scale.md")).toContain(`\`${NEEDED.join(" ")}\``);
   });
 });
