@@ -43,7 +43,14 @@ async function tryRedis(text: string): Promise<string | null> {
   const url = new URL(text);
   const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
   const auth = password ? respCommand("AUTH", ...(user ? [user] : []), password) : "";
-  return probe(url, auth + respCommand("EVAL", PROBE.text, "1", "keyrack:probe"), REDIS_OK, /^-(?!MOVED )[^\r]*/m);
+  const database = url.pathname.slice(1);
+  const select = database ? respCommand("SELECT", database) : "";
+  return probe(
+    url,
+    auth + select + respCommand("EVAL", PROBE.text, "1", "keyrack:probe"),
+    REDIS_OK,
+    /^-(?!MOVED )[^\r]*/m,
+  );
 }
 
 function trySmtp(text: string): Promise<string | null> {

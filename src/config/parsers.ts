@@ -81,8 +81,11 @@ export function redis(text: string): string[] | null {
   if (text === "") return null;
   const urls = text.split(",").map((part) => part.trim());
   for (const url of urls) {
-    if (!URL.canParse(url) || !/^rediss?:$/.test(new URL(url).protocol))
+    const { protocol = "", hostname = "", pathname = "" } = URL.canParse(url) ? new URL(url) : {};
+    if (!/^rediss?:$/.test(protocol) || hostname === "")
       throw new Error("must be redis:// or rediss:// URLs, separated by commas");
+    if (!/^(\/\d*)?$/.test(pathname))
+      throw new Error("must name a database by its number, such as redis://HOST:6379/0");
   }
   return urls;
 }

@@ -16,7 +16,7 @@ import {
   type RecordOutcome,
   type ClaimScope,
 } from "../../kernel/idempotency.ts";
-import { connectRedis, type RedisClient } from "./connect.ts";
+import { connectRedis, selectDatabase, type RedisClient } from "./connect.ts";
 import { CLAIM, COMPLETE, HEARTBEAT, RELEASE } from "./claim-scripts.ts";
 import { runScript, shortDigest, type Script } from "./script.ts";
 
@@ -68,10 +68,19 @@ export class RedisClaims implements ClaimStore {
   async #examine(): Promise<void> {
     let reason: string | null = null;
     try {
+      await selectDatabase(this.#client);
+    } catch {
+      return this.#conclude("the database of its URL could not be selected");
+    }
+    try {
       if (!this.#options.forced) reason = await this.#whyNotDurable();
     } catch {
       reason = "its configuration could not be read (CONFIG GET)";
     }
+    this.#conclude(reason);
+  }
+
+  #conclude(reason: string | null): void {
     this.#unsafe = reason;
     if (reason !== null) this.#options.warn?.(reason);
     this.#examined(reason);

@@ -57,3 +57,8 @@ function connectCluster(urls: readonly string[], timeouts: Timeouts): Cluster {
     redisOptions,
   });
 }
+
+/** Rejects if there is no such database. ioredis selects it too, but uses another one if that fails. */
+export async function selectDatabase(client: RedisClient): Promise<void> {
+  if (client instanceof Redis && client.options.db) await client.select(client.options.db);
+}

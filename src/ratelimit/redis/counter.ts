@@ -4,7 +4,7 @@ import { BoundedMap } from "../../kernel/bounded-map.ts";
 import { randomUUID } from "node:crypto";
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { type RedisBatch, Batcher } from "./batch.ts";
-import { connectRedis, type RedisClient } from "./connect.ts";
+import { connectRedis, selectDatabase, type RedisClient } from "./connect.ts";
 import { classifyRedisError, type RedisError } from "./error.ts";
 import {
   type CheckRequest,
@@ -156,8 +156,12 @@ export class RedisCounter implements Counter {
     return (await this.#run(TAKE_RECORD, [this.#recordKey(workspace_id, lease_id)], [])) as string | null;
   }
 
-  /** Throws unless Redis runs scripts that write. A read-only replica responds to PING, as to a user without rights. */
+  /**
+   * Throws unless Redis runs scripts that write, in the database of the URL. PING proves less: a read-only replica
+   * responds to it, as does a server that refuses this user everything else.
+   */
   async ping(): Promise<void> {
+    await this.#inTime(selectDatabase(this.#client));
     await this.#run(PROBE, [`${this.#prefix}:probe`], []);
   }
 

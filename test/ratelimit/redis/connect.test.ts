@@ -3,6 +3,7 @@
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { FallbackCounter } from "../../../src/ratelimit/fallback.ts";
+import { RedisClaims } from "../../../src/ratelimit/redis/claims.ts";
 import { RedisCounter } from "../../../src/ratelimit/redis/counter.ts";
 import { hasRedis, type OwnRedis, startRedis } from "../../../harness/databases/redis.ts";
 import { readText } from "../../../harness/repository.ts";
@@ -102,5 +103,19 @@ describe.runIf(hasRedis())("a Redis", () => {
     expect(printed).not.toHaveBeenCalled();
     printed.mockRestore();
     expect(readText("docs/scale.md")).toContain(`\`${NEEDED.join(" ")}\``);
+  });
+
+  it("without the database of the URL is not used", async () => {
+    const own = await start();
+    const { counter, changes } = fallback(`${own.url}/99`);
+    await counter.connect(DEADLINE_MS);
+    expect((await counter.check(ask([rule]))).store).toBe("memory");
+    expect(counter.redisState()).toEqual({ configured: true, ready: false, error: "error" });
+    expect(changes).toEqual(["error"]);
+    const claims = await RedisClaims.open({ urls: [`${own.url}/99`], forced: true });
+    stack.defer(() => claims.claims.close());
+    expect(claims.refused).toContain("could not be selected");
+    const other = fallback(`${own.url}/3`);
+    await decidesIn("redis", other.counter);
   });
 });
