@@ -69,10 +69,14 @@ export function publicHttpsUrl(text: string): string | null {
   return url;
 }
 
+const SSL_MODES = ["disable", "prefer", "require", "verify-ca", "verify-full", "no-verify"];
+
 export function database(text: string): DatabaseSetting {
   if (text === "") return { kind: "default" };
   if (text.startsWith("sqlite:") && text.length > 7) return { kind: "sqlite", file: text.slice(7) };
   const url = URL.canParse(text) ? new URL(text) : null;
+  if (url && !SSL_MODES.includes(url.searchParams.get("sslmode") ?? "disable"))
+    throw new Error(`must have one of these as sslmode: ${SSL_MODES.join(", ")}`);
   if (url && /^postgres(ql)?:$/.test(url.protocol) && url.pathname.length > 1) return { kind: "postgres", url: text };
   throw new Error("must be sqlite:FILE or postgres://USER@HOST/DATABASE");
 }

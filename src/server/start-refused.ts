@@ -5,7 +5,8 @@ import { dirname, resolve } from "node:path";
 import type { Settings } from "../config/settings.ts";
 import { Failure } from "../kernel/errors.ts";
 import { ExitError } from "../kernel/exit-error.ts";
-import { isConnectionLost, LoginRefused } from "../store/postgres/connection-lost.ts";
+import { isCertificateError } from "../kernel/network/certificate-errors.ts";
+import { isConnectionLost, LoginRefused, READ_ONLY } from "../store/postgres/connection-lost.ts";
 import { ToolRefused } from "../store/postgres/tools.ts";
 import { isWritable } from "../store/sqlite/open.ts";
 
@@ -14,6 +15,22 @@ const STORAGE_FAILED = /^SQLITE_IOERR_(FSYNC|DIR_FSYNC|CORRUPTFS|DATA)$/;
 
 /** SQLITE_IOERR_SHMSIZE: the -shm file could not be extended. */
 const DISK_FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|53100)$/;
+
+const NO_WRITES =
+  "The database accepts no changes: default_transaction_read_only is on for it or for its user. Turn that off, or name another database in KEYRACK_DATABASE_URL.";
+
+/** A pooler refuses our session settings, or shares sessions and with them the names of prepared statements. */
+const POOLER =
+  "The address in KEYRACK_DATABASE_URL seems to be that of a pooler such as PgBouncer. Use that of PostgreSQL itself (docs/scale.md)";
+
+/** What to do about a refused login. */
+function adviceOn(error: unknown): string {
+  const { message, cause } = error as Error;
+  if (/does not support SSL/.test(message))
+    return "Turn on TLS in PostgreSQL, or use sslmode=disable in KEYRACK_DATABASE_URL.";
+  if (isCertificateError(cause)) return "Name the CA of its certificate with sslrootcert in KEYRACK_DATABASE_URL.";
+  return "Check KEYRACK_DATABASE_URL.";
+}
 
 export function databaseDamaged(finding: string): ExitError {
   return new ExitError(
@@ -59,8 +76,10 @@ export function toStartRefused(error: unknown, place: string): unknown {
       "The migration could not lock a table that another session, such as a backup, is using. Nothing was changed; try again.",
       3,
     );
+  if (code === READ_ONLY) return new ExitError(NO_WRITES, 3);
+  if (/^(08P01|42P05|26000)$/.test(code)) return new ExitError(`${POOLER}: ${message}.`, 2);
   if (error instanceof LoginRefused || code === "3D000" || code.startsWith("28"))
-    return new ExitError(`The database refused the connection: ${message}`, 3);
+    return new ExitError(`The database refused the connection: ${message}. ${adviceOn(error)}`, 3);
   if (isConnectionLost(error)) return new ExitError(`The database cannot be reached: ${message || code}`, 3);
   return error;
 }

@@ -38,6 +38,11 @@ describe("settings", () => {
     ["KEYRACK_SCANNER_KEYS_URL", "https://0x7f.1/keys", "must not name a private or reserved address"],
     ["KEYRACK_SCANNER_KEYS_URL", "https://[::ffff:10.0.0.1]/", "must not name a private or reserved address"],
     ["KEYRACK_DATABASE_URL", "mysql://x/y", "must be sqlite:FILE or postgres://USER@HOST/DATABASE"],
+    [
+      "KEYRACK_DATABASE_URL",
+      "postgres://a/b?sslmode=on",
+      "must have one of these as sslmode: disable, prefer, require, verify-ca, verify-full, no-verify",
+    ],
     ["KEYRACK_REDIS_URL", "redis://a/cache", "must name a database by its number, such as redis://HOST:6379/0"],
     ["KEYRACK_REDIS_URL", "redis://a,http://b", "must be redis:// or rediss:// URLs, separated by commas"],
     ["KEYRACK_MAIL_URL", "mailto:x", "must be file:DIR, smtp://…, smtps://… or log:"],

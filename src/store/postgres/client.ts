@@ -1,6 +1,7 @@
 // Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
 import type { Socket } from "node:net";
 import type { Client, ClientConfig } from "pg";
+import { ExitError } from "../../kernel/exit-error.ts";
 import { isConnectionLost, LoginRefused } from "./connection-lost.ts";
 import { isOverloaded } from "./query.ts";
 
@@ -43,7 +44,8 @@ async function connect(url: string, options: Omit<ConnectOptions, "onAttempt">):
   const types = new TypeOverrides();
   types.setTypeParser(INT8, (text) => Number(text)); // our integers stay far below 2^53
   const config = { connectionTimeoutMillis: connectMaxMs(url), ...more, types };
-  const client = new Client({ ...config, ...withSession(url, `${KEEPALIVES} ${session}`, config.application_name) });
+  const how = { ...config, ...withSession(url, `${KEEPALIVES} ${session}`, config.application_name) };
+  const client = construct(() => new Client(how));
   client.on("error", () => onLost(client)); // without a listener Node would throw; the next query fails by itself
   client.on("end", () => onLost(client));
   try {
@@ -60,6 +62,15 @@ async function connect(url: string, options: Omit<ConnectOptions, "onAttempt">):
     throw error;
   }
   return client;
+}
+
+/** Reads files that the URL names, which the check of the settings does not. */
+function construct(make: () => Client): Client {
+  try {
+    return make();
+  } catch (error) {
+    throw new ExitError(`The URL of the database cannot be used: ${(error as Error).message}.`, 2);
+  }
 }
 
 /** Fails what is in flight at once: `end` of a pipelined client waits for it. pg's types lack the socket. */
@@ -84,6 +95,9 @@ function withSession(url: string, session: string, name: string | undefined): Cl
   const replaced = ["options", ...Array.from(session.matchAll(/-c (\w+)=/g), ([, setting = ""]) => setting)];
   if (name) replaced.push("application_name", "fallback_application_name");
   for (const parameter of replaced) parameters.delete(parameter);
+  // What pg takes these for: it prints a long warning where they are not spelled out.
+  if (/^(prefer|require|verify-ca)$/.test(parameters.get("sslmode") ?? "") && !parameters.has("uselibpqcompat"))
+    parameters.set("sslmode", "verify-full");
   return { connectionString: parameters.size > 0 ? `${address}?${parameters.toString()}` : address, options };
 }
 

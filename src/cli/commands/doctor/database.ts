@@ -36,7 +36,8 @@ export async function checkDatabase(settings: Settings): Promise<Finding[]> {
   } catch (error) {
     const { message, exitCode = UNREACHABLE } = error as Error & { exitCode?: number };
     // Other messages, such as that of a full disk, say themselves what to do.
-    return [fail(message, exitCode === UNREACHABLE ? UNREACHABLE_FIX : null)];
+    const isToName = exitCode === UNREACHABLE && !message.includes("KEYRACK_DATABASE_URL");
+    return [fail(message, isToName ? UNREACHABLE_FIX : null)];
   }
 }
 
