@@ -2,6 +2,7 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Settings } from "../config/settings.ts";
+import { classifyRedisError, type RedisError } from "../ratelimit/redis/error.ts";
 import { failureOf } from "../platform/post.ts";
 import { ExitError } from "./ui/output.ts";
 
@@ -29,7 +30,7 @@ function probe(url: URL, greeting: string, ok: RegExp, refusal: RegExp): Promise
     socket.on("data", (chunk: Buffer) => {
       received += chunk.toString("latin1");
       const refused = refusal.exec(received);
-      if (refused) end(refused[0].trim());
+      if (refused) end(refused[0].replace(/^-|\.?\s*$/g, ""));
       else if (ok.test(received)) end(null);
     });
   });
@@ -83,7 +84,14 @@ async function tryEndpoint(url: string): Promise<string | null> {
   }
 }
 
-export type ConnectionResult = { name: string; problem: string | null };
+/** What to do about a problem, by its class. */
+const REDIS_FIXES: Partial<Record<RedisError, string>> = {
+  auth: "Check user and password in KEYRACK_REDIS_URL, and what that user may do (docs/scale.md).",
+  tls: "Check that it serves TLS. If a private CA issued its certificate, name that CA in NODE_EXTRA_CA_CERTS.",
+};
+const FIX = "Check its address and that it is running.";
+
+export type ConnectionResult = { name: string; problem: string | null; fix: string };
 
 /** Tries every connection that these settings need. */
 export async function tryConnections({
@@ -94,9 +102,16 @@ export async function tryConnections({
 }: Settings): Promise<ConnectionResult[]> {
   const results: ConnectionResult[] = [];
   if (database_url.kind === "postgres")
-    results.push({ name: "PostgreSQL", problem: await tryPostgres(database_url.url) });
-  for (const url of redis_url ?? []) results.push({ name: "Redis", problem: await tryRedis(url) });
-  if (mail_url.kind === "smtp") results.push({ name: "the mail server", problem: await trySmtp(mail_url.url) });
-  if (meter_url !== null) results.push({ name: "the metering system", problem: await tryEndpoint(meter_url) });
+    results.push({ name: "PostgreSQL", problem: await tryPostgres(database_url.url), fix: FIX });
+  for (const url of redis_url ?? []) {
+    const problem = await tryRedis(url);
+    const error =
+      problem === null ? undefined : classifyRedisError(Object.assign(new Error(problem), { code: problem }));
+    results.push({ name: "Redis", problem, fix: (error && REDIS_FIXES[error]) ?? FIX });
+  }
+  if (mail_url.kind === "smtp")
+    results.push({ name: "the mail server", problem: await trySmtp(mail_url.url), fix: FIX });
+  if (meter_url !== null)
+    results.push({ name: "the metering system", problem: await tryEndpoint(meter_url), fix: FIX });
   return results;
 }

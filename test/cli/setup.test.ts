@@ -107,7 +107,7 @@ describe("keyrack doctor", () => {
     meter.close();
     await once(meter, "close");
     expect(await findings(`http://127.0.0.1:${port}/events`)).toEqual([
-      ["fail", "Cannot reach the metering system: ECONNREFUSED."],
+      ["fail", "Cannot use the metering system: ECONNREFUSED."],
     ]);
   });
 

@@ -240,6 +240,8 @@ describe("the Redis state of /healthz", () => {
       [new Error("Command timed out"), "timeout"],
       [Object.assign(new Error("connect ECONNREFUSED 10.0.0.1:6379"), { code: "ECONNREFUSED" }), "refused"],
       [new Error("WRONGPASS invalid username-password pair or user is disabled."), "auth"],
+      [Object.assign(new Error("certificate has expired"), { code: "CERT_HAS_EXPIRED" }), "tls"],
+      [Object.assign(new Error("write EPROTO: wrong version number"), { code: "EPROTO" }), "tls"],
       [new Error("getaddrinfo ENOTFOUND redis.internal"), "unreachable"],
       [new Error("READONLY You can't write against a read only replica."), "readonly"],
       [new Error("LOADING Redis is loading the dataset in memory"), "loading"],

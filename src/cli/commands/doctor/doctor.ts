@@ -71,9 +71,9 @@ async function checkShares(dir: string): Promise<Finding[]> {
 async function checkConnections(settings: Settings): Promise<Finding[]> {
   const { tryConnections } = await import("../../connections.ts");
   const results = await tryConnections({ ...settings, database_url: { kind: "default" } });
-  return results.map(({ name, problem }) =>
+  return results.map(({ name, problem, fix }) =>
     problem
-      ? fail(`Cannot reach ${name}: ${problem}.`, "Check its address and that it is running.")
+      ? fail(`Cannot use ${name}: ${problem}.`, fix)
       : ok(`${name[0]?.toUpperCase()}${name.slice(1)} is reachable.`),
   );
 }
