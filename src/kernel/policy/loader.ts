@@ -125,8 +125,10 @@ export function applyDelta(policy: Policy, delta: unknown, expected: FeedExpecta
   if (head.version < policy.version) throw new PolicyError("The delta has an older version.");
   if (head.version === policy.version && changes.length > 0)
     throw new PolicyError("The delta changes keys without a new version.");
-  if (policy.keys.count + changes.length > expected.maxKeys) throw new PolicyError("The policy has too many keys.");
-  for (const change of changes) checkChange(change, policy.env);
+  let added = 0;
+  for (const change of changes) if (checkChange(change, policy.env) && policy.keys.find(row) < 0) added++;
+  // A policy that is full still takes what removes or changes its keys.
+  if (added > 0 && policy.keys.count + added > expected.maxKeys) throw new PolicyError("The policy has too many keys.");
   for (const change of changes as Json[]) applyChange(policy, change);
   if (head.deleted) policy.keys = new Policy(policy.workspaceId, policy.projectId, null, 0).keys;
   const moved = head.version !== policy.version;
@@ -135,13 +137,15 @@ export function applyDelta(policy: Policy, delta: unknown, expected: FeedExpecta
   return moved;
 }
 
-function checkChange(change: unknown, env: Env | null): void {
+/** Whether it is an upsert, whose digest is then in `row`. */
+function checkChange(change: unknown, env: Env | null): boolean {
   const raw = readRow(change, env, row, rowTimes, 0);
-  if (raw["change"] === "remove") return;
+  if (raw["change"] === "remove") return false;
   if (raw["change"] !== "upsert") throw new PolicyError("A change has an unknown kind.");
   readScopes(raw["scopes"]);
   readRules(raw["rate_limits"]);
   readRestrictions(raw);
+  return true;
 }
 
 function applyChange(policy: Policy, change: Json): void {

@@ -64,6 +64,19 @@ describe("a delta", () => {
     expect(judgeKey(policy, a).outcome).toBe("unknown");
   });
 
+  it("removes and changes keys of a policy that has as many as it may", () => {
+    const policy = fresh();
+    const full = { ...EXPECTED, maxKeys: 1 };
+    applyDelta(policy, policyDelta(7, 8, [keyUpsert(a, { scopes: ["y"] })]), full);
+    expect(judgeKey(policy, a, ["y"]).outcome).toBe("valid");
+    expect(() => applyDelta(policy, policyDelta(8, 9, [keyUpsert(b)]), full)).toThrow("The policy has too many keys.");
+    expect([judgeKey(policy, a).outcome, policy.version]).toEqual(["valid", 8]);
+    applyDelta(policy, policyDelta(8, 9, [keyRemoval(a)]), full);
+    expect([judgeKey(policy, a).outcome, policy.keys.count]).toEqual(["unknown", 0]);
+    applyDelta(policy, policyDelta(9, 10, [keyUpsert(b)]), full);
+    expect(judgeKey(policy, b).outcome).toBe("valid");
+  });
+
   const bad: [string, unknown][] = [
     ["another since", policyDelta(6, 8, [keyRemoval(a)])],
     ["an older version", policyDelta(7, 6, [keyRemoval(a)])],

@@ -130,6 +130,15 @@ describe("the feed", () => {
     expect(instance.keyrack.verify(key).ok).toBe(false);
   });
 
+  it("revokes keys of a policy that has as many as maxKeys", async () => {
+    await using plane = await FakeControlPlane.start();
+    const { key } = plane.mint();
+    await using instance = await startTestKeyrack({ plane, options: { maxKeys: 1 } });
+    plane.revoke(key);
+    await until(() => !instance.keyrack.verify(key).ok);
+    expect(instance.lines.filter(({ level }) => level !== "debug")).toEqual([]);
+  });
+
   it("rejects every key of a deleted project", async () => {
     await using plane = await FakeControlPlane.start();
     const { key } = plane.mint();
