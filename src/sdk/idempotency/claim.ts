@@ -86,7 +86,8 @@ export class Claim {
     for (let tries = 0; ; tries++) {
       try {
         const outcome = await this.#call("complete", body);
-        if (outcome !== "ok") this.#runtime.log("warn", "a response was not stored", { outcome });
+        // Once the handler has ended, its own completion or release may be what ended the claim.
+      if (outcome !== "ok" && !this.#ended) this.#runtime.log("warn", "a response was not stored", { outcome });
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;
@@ -105,7 +106,8 @@ export class Claim {
     this.#scheduleHeartbeat();
     try {
       const outcome = await this.#send("heartbeat");
-      if (outcome !== "ok")
+      // Once the handler has ended, its own completion or release may be what ended the claim.
+      if (outcome !== "ok" && !this.#ended)
         this.#runtime.log("warn", "an idempotency claim was lost while its handler ran", { outcome });
       if (outcome === "lock_lost" || outcome === "not_found") this.#cancelHeartbeat();
     } catch (error) {
