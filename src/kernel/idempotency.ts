@@ -53,3 +53,27 @@ export interface ClaimStore {
   heartbeat(scope: ClaimScope, token_hash: string): Promise<RecordOutcome>;
   close(): void;
 }
+
+const UNREPLAYABLE: ReadonlySet<string> = new Set([
+  "connection",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "proxy-connection",
+  "set-cookie",
+  "set-cookie2",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+]);
+
+/** Lower-case names of headers that are of one connection, and of cookies: they must not be replayed on another one. */
+export function unreplayable(headers: readonly (readonly [name: string, value: string])[]): ReadonlySet<string> {
+  const listed = headers
+    .filter(([name]) => name.toLowerCase() === "connection")
+    .flatMap(([, value]) => value.split(","));
+  return listed.length === 0
+    ? UNREPLAYABLE
+    : new Set([...UNREPLAYABLE, ...listed.map((name) => name.trim().toLowerCase())]);
+}

@@ -63,7 +63,6 @@ const FIXED: Record<string, string> = {
   "src/ratelimit/redis/counter.ts": "texts made of names, at most a fixed number; making one again costs a hash",
   "src/ratelimit/redis/circuit-breaker.ts": "recent failures of Redis, at most a fixed number",
   "src/domain/core/events.ts": "constants",
-  "src/domain/idempotency/claims.ts": "constants",
   "src/domain/metering/state.ts":
     "events of one request that are sent again; no other request follows before they are settled",
   "src/domain/nodes/traits.ts": "texts of the sets of capabilities",

@@ -11,6 +11,7 @@ import {
   type ClaimStore,
   type RecordOutcome,
   type ClaimScope,
+  unreplayable,
 } from "../../kernel/idempotency.ts";
 import { cellOwner, type Owner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
@@ -191,27 +192,9 @@ function recordResult(outcome: RecordOutcome) {
   return { object: "idempotency_record" as const, outcome };
 }
 
-/** Hop-by-hop headers and cookies: must not be replayed on another connection. */
-const NOT_REPLAYED = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "set-cookie",
-  "set-cookie2",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-]);
-
 function replayableHeaders(headers: Headers): Headers {
   const entries = Object.entries(headers);
-  const connectionHeaders = entries
-    .filter(([name]) => name.toLowerCase() === "connection")
-    .flatMap(([, value]) => value.split(","));
-  const dropped = new Set([...NOT_REPLAYED, ...connectionHeaders.map((name) => name.trim().toLowerCase())]);
+  const dropped = unreplayable(entries);
   return Object.fromEntries(entries.filter(([name]) => !dropped.has(name.toLowerCase())));
 }
 

@@ -87,7 +87,7 @@ export class Claim {
       try {
         const outcome = await this.#call("complete", body);
         // Once the handler has ended, its own completion or release may be what ended the claim.
-      if (outcome !== "ok" && !this.#ended) this.#runtime.log("warn", "a response was not stored", { outcome });
+        if (outcome !== "ok" && !this.#ended) this.#runtime.log("warn", "a response was not stored", { outcome });
         return;
       } catch (error) {
         const refused = error instanceof CallError && error.status >= 400 && error.status < 500 && error.status !== 429;

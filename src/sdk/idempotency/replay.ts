@@ -2,25 +2,11 @@
 // one connection or moment are dropped, and so are cookies: a replay may go to another client of the same tenant.
 
 import { concatBytes, toBase64 } from "../../kernel/crypto/bytes.ts";
+import { unreplayable } from "../../kernel/idempotency.ts";
 import { MIB } from "../../kernel/sizes.ts";
 
-const DROPPED = new Set([
-  "connection",
-  "keep-alive",
-  "proxy-authenticate",
-  "proxy-authorization",
-  "proxy-connection",
-  "te",
-  "trailer",
-  "transfer-encoding",
-  "upgrade",
-  "content-length",
-  "date",
-  "set-cookie",
-  "ratelimit",
-  "ratelimit-policy",
-  "idempotent-replayed",
-]);
+/** Headers of one moment. */
+const DROPPED = new Set(["content-length", "date", "ratelimit", "ratelimit-policy", "idempotent-replayed"]);
 const HEADERS_MAX = 64;
 /** The largest request body that is fingerprinted. */
 export const REQUEST_BODY_MAX = MIB;
@@ -31,10 +17,12 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]{0,4096}$/;
 /** The storable headers, by lower-case name. Also applied to a stored response, which is not trusted either. */
 export function replayHeaders(headers: unknown): Record<string, string> {
   const kept: Record<string, string> = {};
-  for (const [name, value] of Object.entries((headers ?? {}) as Record<string, unknown>)) {
-    const lower = name.toLowerCase();
-    const text = Array.isArray(value) ? value.join(", ") : String(value);
-    if (DROPPED.has(lower) || !NAME.test(lower) || !VALUE.test(text)) continue;
+  const all = Object.entries((headers ?? {}) as Record<string, unknown>).map(
+    ([name, value]) => [name.toLowerCase(), Array.isArray(value) ? value.join(", ") : String(value)] as const,
+  );
+  const dropped = unreplayable(all);
+  for (const [lower, text] of all) {
+    if (DROPPED.has(lower) || dropped.has(lower) || !NAME.test(lower) || !VALUE.test(text)) continue;
     if (Object.keys(kept).length < HEADERS_MAX) kept[lower] = text;
   }
   return kept;
