@@ -9,12 +9,14 @@ import {
   fstatSync,
   fsyncSync,
   linkSync,
+  mkdirSync,
   openSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from "node:fs";
-import { mkdir, open, rename, rm, writeFile } from "node:fs/promises";
+import { open, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { codeOf } from "./errors.ts";
 
@@ -92,12 +94,26 @@ export async function writeFileAtomicallyAsync(path: string, data: string | Uint
   await fsyncAsync(dirname(path));
 }
 
-/** Creates a folder that only its owner can use, and missing parents, each with its name synced. */
-export async function createDirDurably(dir: string): Promise<void> {
+/**
+ * Creates a folder that only its owner can use, and missing parents; returns those it created, outermost first. Not
+ * mkdir's `recursive`, which never returns if the file system refuses a folder with ENOENT, as /proc does.
+ */
+function createDir(dir: string): string[] {
   const path = resolve(dir);
-  const first = await mkdir(path, { recursive: true, mode: 0o700 });
-  if (first === undefined) return;
-  for (let at = path; at.length >= first.length; at = dirname(at)) await fsyncAsync(dirname(at));
+  const isDir = (): boolean => existsSync(path) && statSync(path).isDirectory();
+  if (isDir()) return [];
+  const created = dirname(path) === path ? [] : createDir(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!isDir()) throw error; // else another process was first
+  }
+  return [...created, path];
+}
+
+/** The same, with each name synced. */
+export async function createDirDurably(dir: string): Promise<void> {
+  for (const path of createDir(dir)) await fsyncAsync(dirname(path));
 }
 
 /** Syncs a file or the names in a directory, without blocking the event loop: gigabytes take seconds. */

@@ -1,6 +1,7 @@
 // Durable file operations, and that no other module keeps a copy of them.
 import { spawnSync } from "node:child_process";
 import fs, {
+  chmodSync,
   closeSync,
   existsSync,
   globSync,
@@ -14,7 +15,7 @@ import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { appendDurably, createFileDurably, writeFileAtomically } from "../../src/platform/fsync.ts";
+import { appendDurably, createDirDurably, createFileDurably, writeFileAtomically } from "../../src/platform/fsync.ts";
 import { tempDir } from "../../harness/processes/cli.ts";
 
 const root = fileURLToPath(new URL("../../src/", import.meta.url));
@@ -79,6 +80,26 @@ it("an atomic write replaces the contents and the mode, and leaves no temporary 
   writeFileAtomically(file, "new");
   expect([readFileSync(file, "utf8"), modeOf(file)]).toEqual(["new", 0o600]);
   expect(readdirSync(at.dir)).toEqual(["state.json"]);
+});
+
+it("a folder is created with its parents, private, and an existing one is left as it is", async () => {
+  using at = tempDir();
+  const dir = join(at.dir, "a/b/c");
+  await createDirDurably(dir);
+  expect([dir, join(at.dir, "a")].map((each) => modeOf(each))).toEqual([0o700, 0o700]);
+  chmodSync(dir, 0o750);
+  await createDirDurably(dir);
+  expect(modeOf(dir)).toBe(0o750);
+  const file = join(dir, "file");
+  writeFileSync(file, "");
+  for (const refused of [file, join(file, "below")]) await expect(createDirDurably(refused)).rejects.toThrow("EEXIST");
+});
+
+it("a folder that the file system refuses is refused at once", () => {
+  const module = fileURLToPath(new URL("../../src/platform/fsync.ts", import.meta.url));
+  const script = `import { createDirDurably } from ${JSON.stringify(module)}; await createDirDurably("/proc/keyrack/backups")`;
+  const ran = spawnSync(process.execPath, ["--input-type=module", "-e", script], { encoding: "utf8" });
+  expect(ran.stderr).toContain("ENOENT");
 });
 
 it("an append adds to the end of an open file", () => {
