@@ -98,7 +98,7 @@ export async function writeFileAtomicallyAsync(path: string, data: string | Uint
  * Creates a folder that only its owner can use, and missing parents; returns those it created, outermost first. Not
  * mkdir's `recursive`, which never returns if the file system refuses a folder with ENOENT, as /proc does.
  */
-function createDir(dir: string): string[] {
+export function createDir(dir: string): string[] {
   const path = resolve(dir);
   const isDir = (): boolean => existsSync(path) && statSync(path).isDirectory();
   if (isDir()) return [];

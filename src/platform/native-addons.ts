@@ -2,15 +2,14 @@
 // checkout packages load their own addons. Caution: in a folder that other users can write to, they could replace the
 // file between the check and the load, so such folders are rejected.
 import { createHash } from "node:crypto";
-import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { chmodSync, lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import * as sea from "node:sea";
 import { workerData } from "node:worker_threads";
 import { ExitError } from "../kernel/exit-error.ts";
-import { codeOf } from "./errors.ts";
-import { writeFileAtomically } from "./fsync.ts";
+import { createDir, writeFileAtomically } from "./fsync.ts";
 
 export type NativeName = "better-sqlite3" | "argon2";
 
@@ -83,30 +82,16 @@ export function reasonOf({ code, message }: NodeJS.ErrnoException): string {
 
 /** Writes the addon under its checksum's name, atomically: other processes may be starting at the same time. */
 function writeAddon(folder: string, file: string, bytes: Buffer, checksum: string): string {
-  ensureFolder(folder);
+  createDir(folder);
   const real = realpathSync(folder);
   assertSafe(real);
   const dir = join(real, "native");
-  ensureFolder(dir);
+  createDir(dir);
   assertOwned(dir);
   const path = join(dir, file);
   if (isIntact(path, checksum)) return path;
   writeFileAtomically(path, bytes, 0o500);
   return path;
-}
-
-/**
- * Not mkdir's `recursive`, which loops forever on a file system that returns ENOENT for an existing folder, as /proc
- * does.
- */
-function ensureFolder(folder: string): void {
-  if (existsSync(folder)) return;
-  if (dirname(folder) !== folder) ensureFolder(dirname(folder));
-  try {
-    mkdirSync(folder, { mode: 0o700 });
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error; // another process has created it first
-  }
 }
 
 /** Users who can rename entries in a folder can replace files in it. */

@@ -4,7 +4,6 @@ import {
   chmodSync,
   constants,
   existsSync,
-  mkdirSync,
   readFileSync,
   readlinkSync,
   realpathSync,
@@ -13,7 +12,7 @@ import {
 import { basename, dirname, join, resolve } from "node:path";
 import { BadSetting, type Settings } from "../config/settings.ts";
 import { codeOf } from "../platform/errors.ts";
-import { createFileDurably } from "../platform/fsync.ts";
+import { createDir, createFileDurably } from "../platform/fsync.ts";
 import { isSqliteFile } from "../store/sqlite/header.ts";
 import {
   DEFAULT_FILE,
@@ -55,18 +54,6 @@ export function refuseRootOnForeignDir(dir: string): void {
   const uid = paths.map((path) => statSync(path, { throwIfNoEntry: false })).find((found) => found)?.uid ?? 0;
   if (uid !== 0)
     throw new BadSetting(`${dir} belongs to another user. Run this as that user: sudo -u '#${uid}' keyrack …`);
-}
-
-/**
- * Not mkdirSync's `recursive`, which never returns if the file system refuses a folder with ENOENT, as /proc does.
- */
-function createDir(dir: string): void {
-  if (!existsSync(dirname(dir))) createDir(dirname(dir));
-  try {
-    mkdirSync(dir, { mode: 0o700 });
-  } catch (error) {
-    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
-  }
 }
 
 function restrictMode(path: string, mode: number): void {

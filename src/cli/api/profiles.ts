@@ -1,9 +1,9 @@
 // Profiles: server URLs with their credentials, in ~/.config/keyrack/profiles.json, readable by the owner only.
 // A profile's credential is sent to that profile's URL and to no other.
-import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
-import { writeFileAtomically } from "../../platform/fsync.ts";
+import { dirname, isAbsolute, join } from "node:path";
+import { createDir, writeFileAtomically } from "../../platform/fsync.ts";
 import { ExitError, fileError } from "../ui/output.ts";
 
 export type Profile = { url: string; secret_key?: string; session_token?: string; about?: string };
@@ -57,7 +57,7 @@ export function readProfiles(): Profiles {
 function writeProfiles(name: string, profiles: Profiles): void {
   const file = requireSavable(name);
   try {
-    mkdirSync(join(file, ".."), { recursive: true, mode: 0o700 });
+    createDir(dirname(file));
     writeFileAtomically(file, `${JSON.stringify(profiles, null, 2)}\n`);
   } catch (error) {
     throw fileError("write", file, error);
