@@ -9,7 +9,6 @@ import { SECRET_KEYS_MAX, UNREVOKED_PER_WORKING } from "../src/domain/keys/secre
 import { PLANS_MAX } from "../src/domain/plans/plans.ts";
 import { OPEN_MAX } from "../src/domain/quotas/grants.ts";
 import { EVENTS_MAX } from "../src/domain/ingest/ingest.ts";
-import { TAGS_MAX } from "../src/domain/series/batch.ts";
 import { PENDING_INVITES_MAX } from "../src/domain/workspaces/invites.ts";
 import {
   PROJECT_PREFIXES_MAX,
@@ -28,6 +27,7 @@ import { CIDRS_MAX } from "../src/kernel/network/cidr.ts";
 import { TRUSTED_MAX } from "../src/kernel/network/trusted-proxies.ts";
 import { AMOUNT_MAX, QUOTAS_MAX } from "../src/kernel/quotas/quota.ts";
 import { LIMIT_MAX, RATE_LIMITS_MAX, WINDOW_MS_MAX } from "../src/kernel/ratelimit/rule.ts";
+import { TAGS_MAX } from "../src/kernel/usage/event-bounds.ts";
 import { heading, row } from "./markdown.ts";
 
 const { settings } = loadSettings({ env: {}, cwd: tmpdir() });

@@ -10,6 +10,7 @@ import { LIMIT_MAX, RATE_LIMITS_MAX, RULE_ID, WINDOW_MS_MAX, WINDOW_MS_MIN } fro
 import { AMOUNT_MAX, isDayOf, OVERAGES, QUOTAS_MAX, REFILLS } from "../kernel/quotas/quota.ts";
 import { isTimeZone } from "../kernel/time-zones.ts";
 import { parseTimestamp } from "../kernel/timestamps.ts";
+import { NODE_ID } from "../kernel/usage/event-bounds.ts";
 
 /** Text measured in code points, as NIST and JSON Schema do. */
 export function text(min: number, max: number) {
@@ -200,7 +201,7 @@ export const Meta = z
 export const Flag = z.enum(["true", "false"]);
 export const Reason = text(1, 500).describe("reason, stored with the change and in the audit log");
 export const OverlapHours = z.number().min(0).max(168).describe("how many hours the old key keeps working");
-export const NodeId = pattern("^[A-Za-z0-9._:-]{1,128}$", "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
+export const NodeId = pattern(NODE_ID.source, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
 export const Sha256Hex = z
   .string()
   .toLowerCase()

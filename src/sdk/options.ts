@@ -1,6 +1,7 @@
 // The options of createKeyrack: validated once and completed with defaults. An invalid option throws here, at start: a
 // typo in a fail mode must never surface on a request.
 
+import { NODE_ID, SAMPLE_RATE_MIN } from "../kernel/usage/event-bounds.ts";
 import type { Env } from "../kernel/credentials.ts";
 import { guessCredentialKind, parseCredential } from "../kernel/credentials.ts";
 import { KeyFormats } from "../kernel/crypto/key-digest.ts";
@@ -79,7 +80,6 @@ const KNOWN: Readonly<Record<keyof KeyrackOptions, true>> = {
   log: true,
 };
 export const NO_RESOURCES = Object.freeze({ live: undefined, test: undefined });
-const NODE_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** `program`: the one that reports, the library or what is built on it. */
 export function readOptions(options: KeyrackOptions, program = SDK_NAME) {
@@ -93,7 +93,10 @@ export function readOptions(options: KeyrackOptions, program = SDK_NAME) {
   need(projectId !== null, "projectId must be a UUID");
   const isNodeId = typeof nodeId === "string" && NODE_ID.test(nodeId);
   need(isNodeId, "nodeId must be a text of 1 to 128 letters, digits, dots, colons, hyphens or underscores");
-  need(typeof sampleRate === "number" && sampleRate >= 0.0001 && sampleRate <= 1, "sampleRate must be 0.0001 to 1");
+  need(
+    typeof sampleRate === "number" && sampleRate >= SAMPLE_RATE_MIN && sampleRate <= 1,
+    `sampleRate must be ${SAMPLE_RATE_MIN} to 1`,
+  );
   need(options.log === undefined || typeof options.log === "function", "log must be a function");
   need(!options.otel || typeof options.otel === "object", "otel must be the OpenTelemetry API");
   need(isResources(options.resources ?? NO_RESOURCES), "resources must be an object with live and test");

@@ -1,5 +1,6 @@
 // The options of one `protect`: validated when the route is created, so that no request fails for an invalid one.
 
+import { COST_MAX } from "../kernel/usage/event-bounds.ts";
 import type { Context } from "./context.ts";
 import { type FailMode, need, readFailMode } from "./options.ts";
 import { NO_GROUPS, readScopes, type RequiredScopes, type ScopeRequirement } from "./scopes.ts";
@@ -38,7 +39,6 @@ export type ProtectOptions<Req = unknown> = {
 export type RouteOptions<Req> = Readonly<ReturnType<typeof readProtectOptions<Req>>>;
 
 const LIMITS_MODES = ["check", "lease", "off"];
-const COST_MAX = 1000;
 const KNOWN: Readonly<Record<keyof ProtectOptions, true>> = {
   scopes: true,
   failMode: true,

@@ -2,8 +2,7 @@
 // documents.
 import { z } from "zod";
 import { EVENTS_MAX, ingest } from "../../domain/ingest/ingest.ts";
-import { SAMPLE_RATE_MIN, TEXT_MAX } from "../../domain/ingest/wire-event.ts";
-import { COST_MAX, TAG_NAME, TAG_VALUE, TAGS_MAX } from "../../domain/series/batch.ts";
+import { COST_MAX, SAMPLE_RATE_MIN, TAG_NAME, TAG_VALUE, TAGS_MAX, TEXT_MAX } from "../../kernel/usage/event-bounds.ts";
 import { endpoint } from "../../http/endpoint.ts";
 import { jsonResponse } from "../../http/response.ts";
 import { Env, NodeId, text, Timestamp, Uuid } from "../schemas.ts";

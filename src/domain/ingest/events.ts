@@ -5,10 +5,10 @@ import { parseUuid } from "../../kernel/ids.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { isPlainObject } from "../../kernel/objects.ts";
 import { parseTimestamp } from "../../kernel/timestamps.ts";
+import { NODE_ID, SAMPLE_RATE_MIN, TAGS_MAX, TEXT_MAX } from "../../kernel/usage/event-bounds.ts";
 import type { KnownKey } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
-import { TAGS_MAX } from "../series/batch.ts";
-import { SAMPLE_RATE_MIN, TEXT_MAX, type WireEvent } from "./wire-event.ts";
+import type { WireEvent } from "./wire-event.ts";
 
 export const DETAILS_MAX = 20;
 /** Texts apart: within the checks they would make those too long to be inlined. bench: ingest/batch */
@@ -128,7 +128,7 @@ export function checkBatch(value: unknown, eventsMax: number): { batch: EventBat
   const add = problems.add.bind(problems);
   if (object !== "ingest_batch") add("object", object, "must be ingest_batch");
   if (protocol_version !== 1) add("protocol_version", protocol_version, "must be 1");
-  if (typeof node_id !== "string" || !/^[A-Za-z0-9._:-]{1,128}$/.test(node_id)) {
+  if (typeof node_id !== "string" || !NODE_ID.test(node_id)) {
     add("node_id", node_id, "must be 1 to 128 of A-Z, a-z, 0-9, . _ : -");
   }
   if (!isPlainObject(sdk)) add("sdk", sdk, "must be an object");

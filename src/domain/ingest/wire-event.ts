@@ -24,14 +24,3 @@ export type WireEvent = {
   user_agent?: unknown;
   would_deny?: unknown;
 };
-
-export const SAMPLE_RATE_MIN = 0.0001;
-/** The most characters of a text. */
-export const TEXT_MAX = {
-  display_prefix: 128,
-  method: 16,
-  path: 2048,
-  route: 512,
-  denial_reason: 64,
-  request_id: 128,
-} as const satisfies Partial<Record<keyof WireEvent, number>>;

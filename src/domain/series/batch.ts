@@ -1,5 +1,6 @@
 // Sums one batch for the usage series, by minute and outcome: per key (or tenant, or project), per route with a
 // histogram of durations, and per tag. The result is written to usage_journal. bench: ingest/batch
+import { COST_MAX, TAG_NAME, TAG_VALUE, TAGS_MAX } from "../../kernel/usage/event-bounds.ts";
 import { ALLOWED } from "../../kernel/usage/groups.ts";
 import type { Env } from "../../kernel/credentials.ts";
 import { MINUTE_MS } from "../../kernel/durations.ts";
@@ -10,10 +11,6 @@ import type { KnownKey } from "../../store/queries/ingest.ts";
 import type { WireEvent } from "../ingest/wire-event.ts";
 import { JournalWriter, shardCount, shardOf } from "./journal.ts";
 
-export const COST_MAX = 1000;
-export const TAGS_MAX = 4;
-export const TAG_NAME = /^[a-z][a-z0-9_]{0,31}$/;
-export const TAG_VALUE = /^[\x20-\x7e]{1,64}$/;
 const OUTCOME = /^[a-z][a-z0-9_]{0,63}$/;
 const METHODS = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "QUERY"]);
 

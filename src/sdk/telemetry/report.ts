@@ -14,6 +14,7 @@ import { withoutRejected } from "./rejected-events.ts";
 import { randomHex } from "../runtime.ts";
 import type { Tags } from "./tags.ts";
 import { utcDay } from "../../kernel/durations.ts";
+import { TEXT_MAX } from "../../kernel/usage/event-bounds.ts";
 
 export type RequestOutcome = {
   method: string;
@@ -255,9 +256,9 @@ export class Reporter {
       tenant_id: subject?.tenantId ?? null,
       key_id: subject?.keyId ?? null,
       display_prefix: subject?.displayPrefix ?? null,
-      method: sanitize(outcome.method, 16) || "GET",
-      path: sanitize(outcome.path, 2048),
-      route: outcome.route === null ? null : sanitize(outcome.route, 512),
+      method: sanitize(outcome.method, TEXT_MAX.method) || "GET",
+      path: sanitize(outcome.path, TEXT_MAX.path),
+      route: outcome.route === null ? null : sanitize(outcome.route, TEXT_MAX.route),
       status: Math.min(599, Math.max(100, Math.trunc(outcome.status) || 500)),
       duration_ms: durationOf(outcome.durationMs),
       degraded: outcome.degraded,

@@ -1,14 +1,11 @@
 // Tags of a request's event: up to four names with short values, which the usage series group by. What is not a tag is
 // left out: telemetry must not fail a request.
 
+import { TAG_NAME, TAG_VALUE, TAGS_MAX } from "../../kernel/usage/event-bounds.ts";
 import type { Context } from "../context.ts";
 import { redactCredentials } from "./redact.ts";
 
 export type Tags = Readonly<Record<string, string>>;
-
-const TAGS_MAX = 4;
-const NAME = /^[a-z][a-z0-9_]{0,31}$/;
-const VALUE = /^[\x20-\x7e]{1,64}$/;
 
 /** Returns the valid tags; null if there are none. */
 export function cleanTags(tags: unknown): Tags | null {
@@ -18,7 +15,9 @@ export function cleanTags(tags: unknown): Tags | null {
 }
 
 function isTag([name, value]: [string, unknown]): boolean {
-  return NAME.test(name) && typeof value === "string" && VALUE.test(value) && redactCredentials(value) === value;
+  return (
+    TAG_NAME.test(name) && typeof value === "string" && TAG_VALUE.test(value) && redactCredentials(value) === value
+  );
 }
 
 /** The names that `cleanTags` leaves out. */
