@@ -286,5 +286,5 @@ function durationOf(ms: number): number {
 /** Truncates to printable ASCII and redacts credentials, which callers put into URLs. */
 function sanitize(text: string, max: number): string {
   const short = text.slice(0, max).replace(/[^\x20-\x7e]/g, "?");
-  return redactCredentials(short);
+  return redactCredentials(short).slice(0, max); // longer where a short credential was
 }
