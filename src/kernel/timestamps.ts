@@ -44,3 +44,22 @@ function daysIn(year: number, month: number): number {
   if (month !== 2) return [4, 6, 9, 11].includes(month) ? 30 : 31;
   return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;
 }
+
+/** Milliseconds of HH:MM:SS.sss from the 12th character on; negative if malformed. bench: ingest/batch, verify/load */
+export function timeOfDay(text: string): number {
+  if (text.charCodeAt(13) !== 58 || text.charCodeAt(16) !== 58 || text.charCodeAt(19) !== 46) return -1;
+  const hours = twoDigits(text, 11);
+  const minutes = twoDigits(text, 14);
+  const seconds = twoDigits(text, 17);
+  const hundredths = twoDigits(text, 20);
+  const last = text.charCodeAt(22) - 48;
+  if (!(hours < 24 && minutes < 60 && seconds < 60 && hundredths < 100 && last >= 0 && last < 10)) return -1;
+  return ((hours * 60 + minutes) * 60 + seconds) * 1000 + hundredths * 10 + last;
+}
+
+/** NaN if these are not two digits. */
+export function twoDigits(text: string, at: number): number {
+  const tens = text.charCodeAt(at) - 48;
+  const ones = text.charCodeAt(at + 1) - 48;
+  return tens >= 0 && tens < 10 && ones >= 0 && ones < 10 ? 10 * tens + ones : Number.NaN;
+}

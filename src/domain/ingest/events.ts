@@ -4,7 +4,7 @@ import type { Detail } from "../../kernel/errors.ts";
 import { parseUuid } from "../../kernel/ids.ts";
 import { DAY_MS } from "../../kernel/durations.ts";
 import { isPlainObject } from "../../kernel/objects.ts";
-import { parseTimestamp } from "../../kernel/timestamps.ts";
+import { parseTimestamp, timeOfDay } from "../../kernel/timestamps.ts";
 import { NODE_ID, SAMPLE_RATE_MIN, TAGS_MAX, TEXT_MAX } from "../../kernel/usage/event-bounds.ts";
 import type { KnownKey } from "../../store/queries/ingest.ts";
 import type { KnownOwners, MissingIds } from "./known-ids.ts";
@@ -233,7 +233,7 @@ let dayStart = 0;
 /** Fast path for `YYYY-MM-DDTHH:MM:SS.sssZ`: the date is parsed once per day, the time by hand. bench: ingest/batch */
 function parseEventTime(text: string): number | null {
   if (text.length === 24 && text.charCodeAt(23) === 90 && dayText !== "" && text.startsWith(dayText)) {
-    const ms = parseTimeOfDay(text);
+    const ms = timeOfDay(text);
     if (ms >= 0) return dayStart + ms;
   }
   const time = parseTimestamp(text);
@@ -242,23 +242,4 @@ function parseEventTime(text: string): number | null {
     dayStart = time - (time % DAY_MS);
   }
   return time;
-}
-
-/** Milliseconds of HH:MM:SS.sss from the 12th character on; negative if malformed. */
-function parseTimeOfDay(text: string): number {
-  if (text.charCodeAt(13) !== 58 || text.charCodeAt(16) !== 58 || text.charCodeAt(19) !== 46) return -1;
-  const hours = twoDigits(text, 11);
-  const minutes = twoDigits(text, 14);
-  const seconds = twoDigits(text, 17);
-  const hundredths = twoDigits(text, 20);
-  const last = text.charCodeAt(22) - 48;
-  if (!(hours < 24 && minutes < 60 && seconds < 60 && hundredths < 100 && last >= 0 && last < 10)) return -1;
-  return ((hours * 60 + minutes) * 60 + seconds) * 1000 + hundredths * 10 + last;
-}
-
-/** At least 100 if these are not two digits. */
-function twoDigits(text: string, at: number): number {
-  const tens = text.charCodeAt(at) - 48;
-  const ones = text.charCodeAt(at + 1) - 48;
-  return tens >= 0 && tens < 10 && ones >= 0 && ones < 10 ? tens * 10 + ones : 100;
 }

@@ -10,7 +10,7 @@ import { RULE_ID, type RateLimit } from "../ratelimit/rule.ts";
 import { CIDRS_MAX, cidrProblems, IP_MODES, type IpMode } from "../network/cidr.ts";
 import { Policy, profileKey, type Restrictions } from "./policy.ts";
 import { ProfileCache } from "./profile-cache.ts";
-import { parseTimestamp } from "../timestamps.ts";
+import { parseTimestamp, timeOfDay, twoDigits } from "../timestamps.ts";
 import { digestToWords, uuidToWords } from "../crypto/word-codec.ts";
 
 /** An unusable feed response. The message names the problem and never repeats a value. */
@@ -24,9 +24,6 @@ const SCOPES_MAX = 1024;
 const RULES_MAX = 64;
 const CURSOR_MAX = 512;
 const PREFIXES_MAX = 64;
-
-/** Offsets and separators of a timestamp as Keyrack formats it. */
-const SEPARATORS = [4, 7, 10, 13, 16, 19, 23].map((at) => [at, "2026-11-14T00:00:00.000Z".charCodeAt(at)] as const);
 
 type Json = Record<string, unknown>;
 
@@ -214,30 +211,13 @@ function readExpiry(text: unknown): number {
 
 /** Fast path of parseTimestamp for the form that Keyrack writes; null for any other. bench: verify/load */
 function parseOwnFormat(text: string): number | null {
-  if (text.length !== 24 || !SEPARATORS.every(([at, code]) => text.charCodeAt(at) === code)) return null;
+  if (text.length !== 24 || text.charCodeAt(4) !== 45 || text.charCodeAt(7) !== 45) return null;
+  const time = text.charCodeAt(10) === 84 && text.charCodeAt(23) === 90 ? timeOfDay(text) : -1;
   const year = 100 * twoDigits(text, 0) + twoDigits(text, 2);
   const month = twoDigits(text, 5);
   const day = twoDigits(text, 8);
-  const hour = twoDigits(text, 11);
-  const minute = twoDigits(text, 14);
-  const second = twoDigits(text, 17);
-  const ms = Date.UTC(
-    year,
-    month - 1,
-    day,
-    hour,
-    minute,
-    second,
-    10 * twoDigits(text, 20) + (twoDigits(text, 21) % 10),
-  );
   const inRange = year >= 1970 && month >= 1 && month <= 12 && day >= 1 && day <= 28;
-  return inRange && hour < 24 && minute < 60 && second < 60 && ms >= 0 ? ms : null;
-}
-
-function twoDigits(text: string, at: number): number {
-  const tens = text.charCodeAt(at) - 48;
-  const ones = text.charCodeAt(at + 1) - 48;
-  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? 10 * tens + ones : Number.NaN;
+  return inRange && time >= 0 ? Date.UTC(year, month - 1, day) + time : null;
 }
 
 function acquireProfile(policy: Policy, raw: Json): number {
