@@ -3,7 +3,7 @@
 // and a binary search finds it. bench: verify/address-list
 
 import { ADDRESS, IPV4, NOT_AN_ADDRESS, readAddress } from "./address.ts";
-import { type Cidr, maskOfWord, parseCidr } from "./cidr.ts";
+import { type Cidr, maskOfWord, readCidr } from "./cidr.ts";
 
 const NONE: readonly number[] = [];
 /**
@@ -20,7 +20,7 @@ export class AddressList {
 
   /** Throws a TypeError for an entry that is not a network. */
   constructor(cidrs: readonly string[]) {
-    const networks = cidrs.map(readNetwork).toSorted(byStart);
+    const networks = cidrs.map(readCidr).toSorted(byStart);
     const outer = networks.filter((one, i) => !networks.slice(0, i).some((other) => contains(other, one)));
     this.#ipv4 = compact(
       outer.flatMap(({ family, words: [first = 0], bits }) => (family === IPV4 ? [first * IPV4_UNIT + bits] : [])),
@@ -78,12 +78,6 @@ function beginsAfterAddress(list: readonly number[], at: number): boolean {
     if (difference !== 0) return difference > 0;
   }
   return false;
-}
-
-function readNetwork(text: string): Cidr {
-  const cidr = parseCidr(text);
-  if (typeof cidr === "string") throw new TypeError(`a network ${cidr}`);
-  return cidr;
 }
 
 /** Wider networks first among those with the same start. */

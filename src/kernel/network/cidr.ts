@@ -21,7 +21,7 @@ const WIDTH = { [IPV4]: 32, [IPV6]: 128 };
 const FORM = "must be an IPv4 or IPv6 address or network, such as 203.0.113.0/24 or 2001:db8::/32";
 
 /** The network, or what is wrong with the text. */
-export function parseCidr(text: string): Cidr | string {
+function parseCidr(text: string): Cidr | string {
   if (text.length > CIDR_CHARS_MAX) return `must have at most ${CIDR_CHARS_MAX} characters`;
   const cidr = splitCidr(text);
   if (typeof cidr === "string") return cidr;
@@ -78,11 +78,14 @@ function formatCidr({ family, words, bits }: Cidr): string {
 
 /** The canonical form of networks that are known to be valid. */
 export function canonicalCidrs(list: readonly string[]): string[] {
-  return list.map((text) => {
-    const cidr = parseCidr(text);
-    if (typeof cidr === "string") throw new TypeError(`a network ${cidr}`);
-    return formatCidr(cidr);
-  });
+  return list.map((text) => formatCidr(readCidr(text)));
+}
+
+/** Throws a TypeError for a text that is not a network. */
+export function readCidr(text: string): Cidr {
+  const cidr = parseCidr(text);
+  if (typeof cidr === "string") throw new TypeError(`a network ${cidr}`);
+  return cidr;
 }
 
 type CidrProblem = { index: number; message: string };
