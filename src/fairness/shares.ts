@@ -217,10 +217,10 @@ export const sharesTable = {
     atBound: "after 20 lines of one kind in a minute, one summary line",
   },
   quotas: {
-    what: "Projects, tenants, secret keys and key prefixes; counted in the database",
+    what: "Projects, tenants, secret keys, key prefixes, plans and pending invitations; counted in the database",
     owners: ["cell"],
     shows: "refusals",
-    boundNote: "1,000, 1,000,000, 1,000 and 20; by test credentials 250, 250,000, 1,000 and 5 of these 20",
+    boundNote: "1,000, 1,000,000, 1,000, 20, 200 and 500; by test credentials 250, 250,000, 1,000 and 5 of these 20",
     atBound: "409",
   },
   ingest: {

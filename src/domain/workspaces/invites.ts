@@ -34,6 +34,7 @@ import { countInviteMail, mailLocks } from "../mail/daily-limits.ts";
 import { enterWorkspace } from "../auth/sessions.ts";
 import { liveUser } from "../auth/users.ts";
 import { listRecords, type ListQuery } from "../core/list.ts";
+import { recordLimitReached } from "../core/record-limit.ts";
 import { viewInvite } from "../core/views.ts";
 
 const INVITE_MS = 7 * DAY_MS;
@@ -69,7 +70,7 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
     return mutate(ctx, { workspace_id, locks, onConflict: onHashConflict }, async (tx) => {
       const workspace = await workspaceById.first(tx, { id: workspace_id });
       if (!workspace) throw fail("workspace_not_found");
-      await checkInvitable(tx, row);
+      await checkInvitable(ctx, tx, row);
       row.invited_by = await personBehind(tx, actor);
       const next_at = await countInviteMail(services, tx, { account_id, email_key, until: now + GIVE_UP_MS });
       await insertInvite.run(tx, row);
@@ -89,10 +90,12 @@ export async function createInvite(ctx: Ctx<Vendor>, input: NewInvite) {
 }
 
 /** At most one pending invitation per address, and 500 per workspace. */
-async function checkInvitable(tx: Tx, { workspace_id, email_key, created_at: now }: WorkspaceInviteRow): Promise<void> {
+async function checkInvitable(ctx: Ctx<Vendor>, tx: Tx, row: WorkspaceInviteRow): Promise<void> {
+  const { workspace_id, email_key, created_at: now } = row;
   if (await memberByEmailKey.first(tx, { workspace_id, email_key })) throw fail("already_member");
   if (await pendingInviteFor.first(tx, { workspace_id, email_key, now })) throw fail("already_invited");
-  if ((await countPendingInvites.count(tx, { workspace_id, now })) >= PENDING_INVITES_MAX) throw fail("quota_reached");
+  if ((await countPendingInvites.count(tx, { workspace_id, now })) >= PENDING_INVITES_MAX)
+    throw recordLimitReached(ctx);
 }
 
 export function listInvites(ctx: Ctx<Vendor>, query: ListQuery) {

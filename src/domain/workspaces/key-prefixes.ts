@@ -5,8 +5,9 @@ import { OWN_PREFIX, prefixProblem } from "../../kernel/key-prefixes.ts";
 import { claimedPrefixes, claimPrefix, prefixOwner } from "../../store/queries/key-prefixes.ts";
 import { headsByIds } from "../../store/queries/policy.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
-import { chargedEnvOf, ownerOf, type Vendor } from "../core/actor.ts";
+import { chargedEnvOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
+import { countRecordRefusal } from "../core/record-limit.ts";
 
 export const WORKSPACE_PREFIXES_MAX = 20;
 /** How many of them test credentials may claim: a claim is forever, so test must not use up what live needs. */
@@ -20,7 +21,8 @@ export function requireUsable(prefix: string | undefined): void {
 }
 
 /** Makes it the workspace's own, unless it is already. */
-export async function claimPrefixFor({ services, actor }: Ctx<Vendor>, tx: Tx, prefix: string): Promise<void> {
+export async function claimPrefixFor(ctx: Ctx<Vendor>, tx: Tx, prefix: string): Promise<void> {
+  const { services, actor } = ctx;
   const { workspace_id } = actor;
   if (prefix === OWN_PREFIX) return;
   const owner = await prefixOwner.first(tx, { prefix });
@@ -30,7 +32,7 @@ export async function claimPrefixFor({ services, actor }: Ctx<Vendor>, tx: Tx, p
   const claimed = await claimedPrefixes.all(tx, { workspace_id });
   const byTest = claimed.filter((other) => other.created_env === "test").length;
   if (claimed.length >= WORKSPACE_PREFIXES_MAX || (created_env === "test" && byTest >= TEST_PREFIXES_MAX)) {
-    services.shares.of("quotas").countRefusal(ownerOf(actor));
+    countRecordRefusal(ctx);
     throw failField("prefix_quota", "key_prefix", "is one too many");
   }
   await claimPrefix.run(tx, { prefix, workspace_id, claimed_at: services.clock.now(), created_env });

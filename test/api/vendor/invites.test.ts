@@ -124,6 +124,20 @@ for (const backend of runBackends) {
       });
     });
 
+    it("are at most 500 pending ones in a workspace, and a refusal is counted for it", async () => {
+      const full = await team(instance);
+      const call = () => instance.call(full.owner.session, "POST /v1/invites", { email: freshEmail(), role: "member" });
+      const { id } = (await call()).body;
+      const numbers = Array.from({ length: 499 }, (_, i) => `select '${100 + i}' n`).join(" union all ");
+      await instance.sql(`insert into workspace_invites
+          (id, workspace_id, email, email_key, role, token_hash, mailed_token_hash, created_at, expires_at)
+        select '${id.slice(0, -3)}' || n, workspace_id, email, n, role, '${id}' || n, n || '${id}', created_at, expires_at
+        from workspace_invites, (${numbers}) numbers where id = '${id}'`);
+      expectRefusal(await call(), 409, "conflict");
+      const refusals = instance.app.services.shares.of("quotas").owners();
+      expect(refusals.find(({ owner }) => owner.id === `${full.id}/live`)?.refused).toBe(1);
+    });
+
     // Who may accept with which token.
     for (const [why, verified, mailed, same, status] of [
       ["a verified person with the API's token", true, false, false, 200],
