@@ -4,6 +4,8 @@
 //
 // An id is not a secret. Text order is time order, so "newest first" pages by a keyset on the id.
 
+import { HEX } from "./crypto/bytes.ts";
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const NIL = "00000000-0000-0000-0000-000000000000";
 const MAX = "ffffffff-ffff-ffff-ffff-ffffffffffff";
@@ -80,9 +82,6 @@ function wholeMs(nowMs: number): number {
   if (!(ms >= 0 && ms <= MS_MAX)) throw new RangeError("A UUID holds milliseconds from 0 to 2^48-1.");
   return ms;
 }
-
-/** The digits of each byte. */
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** By table, because every request has an id. bench: ratelimit/check */
 function formatUuid(ms: number, { a, b, c }: Tail): string {

@@ -1,6 +1,7 @@
 // Idempotency replays for our own POST endpoints: the response is stored in the transaction of the change, encrypted
 // under the caller's own token. A retried mint returns the first key again, and only that caller can decrypt it
 // (docs/design/0006-idempotency-fencing.md).
+import { DAY_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { insertReplay, reapIdempotencyReplays, replayByKey } from "../../store/queries/idempotency-replays.ts";
 import type { Reader, Tx } from "../../store/engine/tx.ts";
@@ -10,7 +11,7 @@ import { reap } from "../core/record.ts";
 import { decrypt, deriveKey, encrypt } from "../vault/aead.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
-const REPLAY_MS = 24 * 60 * 60 * 1000;
+const REPLAY_MS = DAY_MS;
 
 /** The idempotency key of one request. `replayed` becomes true when the stored response is used. */
 export type IdempotencyReplay = {

@@ -2,7 +2,8 @@
 // throw SyntaxError: base64 must be padded, without spaces and with zero spare bits, so that one value has exactly one
 // spelling. Hex is accepted in either case.
 
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+/** The digits of each byte. */
+export const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 const STANDARD = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE = `${STANDARD.slice(0, 62)}-_`;
 const STANDARD_VALUES = new Map(Array.from(STANDARD, (char, value) => [char, value]));

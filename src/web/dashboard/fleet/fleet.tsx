@@ -5,7 +5,7 @@ import { formatDuration, formatNumber, plural } from "../../shared/format.ts";
 import { POLL_MS, useRead } from "../api/query.ts";
 import { clearFilters, Filters, isFiltered, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param } from "../links.ts";
-import { RecordLink } from "../keys/key-name.tsx";
+import { projectCell } from "../keys/key-name.tsx";
 import { useProjects, type Project } from "../api/records.ts";
 import { Badge } from "../components/badge.tsx";
 import { LinkButton } from "../components/button.tsx";
@@ -82,12 +82,7 @@ const sdkWords = ({ sdk }: Node): string => (sdk ? `${sdk.name} ${sdk.version}` 
 function columns(projects: readonly Project[]): Column<Node>[] {
   return [
     { head: "Node", names: true, cell: ({ node_id }) => <UserText>{node_id}</UserText> },
-    {
-      head: "Project",
-      cell: ({ project_id }) => (
-        <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
-      ),
-    },
+    { head: "Project", cell: projectCell(projects) },
     {
       head: "State",
       cell: (node) => (

@@ -1,5 +1,6 @@
 // A key in a list: its name, if it has one, above the start of its text; columns that lists of keys share; links to
 // keys and to what they belong to.
+import type { Project } from "../api/records.ts";
 import { hrefTo } from "../links.ts";
 import type { Column } from "../components/table.tsx";
 import { Cut, UserText } from "../components/text.tsx";
@@ -31,6 +32,13 @@ export function RecordLink({ page, id, label }: { page: string; id: string; labe
     </a>
   );
 }
+
+/** A cell that names the project of a row. */
+export const projectCell =
+  (projects: readonly Project[]) =>
+  ({ project_id }: { project_id: string }) => (
+    <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
+  );
 
 export const keyColumn: Column<Named & { id: string }> = {
   head: "Key",

@@ -17,7 +17,7 @@ import type { Column } from "../components/table.tsx";
 import { CreateKey } from "./create.tsx";
 import { bulkFilter, filtersText, KEY_FILTERS, KeyFilters, keysQuery } from "./filters.tsx";
 import { DIALOGS } from "./key.tsx";
-import { keyColumn, RecordLink, timeColumns } from "./key-name.tsx";
+import { keyColumn, projectCell, RecordLink, timeColumns } from "./key-name.tsx";
 import { LookUpKey } from "./lookup.tsx";
 import { keyTitle, tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { place } from "../routes.ts";
@@ -71,18 +71,10 @@ function columns({ projects, tenants }: Names, onChoose: Choose): Column<ApiKey>
     const tenant = tenants.get(tenant_id);
     return <RecordLink page="tenants" id={tenant_id} label={tenant && tenantLabel(tenant)} />;
   };
-  const projectCell = ({ project_id }: ApiKey) => (
-    <RecordLink page="projects" id={project_id} label={projects.find(({ id }) => id === project_id)?.name} />
-  );
   return [
     keyColumn,
     { head: "Tenant", cell: tenantCell },
-    {
-      head: "Project",
-      room: 780,
-      cell: projectCell,
-      fold: projectCell,
-    },
+    { head: "Project", room: 780, cell: projectCell(projects), fold: projectCell(projects) },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenants.get(key.tenant_id)} /> },
     { head: "Scopes", room: 960, cell: ({ scopes }) => <Chips values={scopes} max={1} /> },
     ...timeColumns(560),
