@@ -7,26 +7,13 @@ import { buildRequest, runApiCommand, type ApiOptions } from "../../api/send.ts"
 import type { CommandSpec } from "../../api/command-spec.ts";
 import { databaseFlags, operate, type OperatorOptions } from "../../operator.ts";
 import { printResponse } from "../../ui/format.ts";
-import { ExitError } from "../../ui/output.ts";
+import { ExitError, toFlag } from "../../ui/output.ts";
 
-/** Options by the flags that they come from. */
-const DATABASE_FLAGS = {
-  dataDir: "data-dir",
-  databaseUrl: "database-url",
-  config: "config",
-  allowNetworkFs: "allow-network-fs",
-};
-const API_FLAGS = {
-  url: "url",
-  secretKey: "secret-key",
-  sessionToken: "session-token",
-  profile: "profile",
-  idempotencyKey: "idempotency-key",
-};
+const DATABASE_OPTIONS = ["dataDir", "databaseUrl", "config", "allowNetworkFs"];
+const API_OPTIONS = ["url", "secretKey", "sessionToken", "profile", "idempotencyKey"];
 
-function given(options: ApiOptions, flags: Record<string, string>): string[] {
-  return Object.entries(flags).flatMap(([name, flag]) => (options[name] === undefined ? [] : [flag]));
-}
+const firstGiven = (options: ApiOptions, names: readonly string[]): string | undefined =>
+  names.find((name) => options[name] !== undefined);
 
 export function addTo(program: Command): void {
   addApiCommands(program, "secret-key", {
@@ -38,8 +25,8 @@ export function addTo(program: Command): void {
         ),
       run: (spec, args, options) => {
         if (options.workspaceId !== undefined) return createAsOperator(spec, options);
-        const [ignored] = given(options, DATABASE_FLAGS);
-        if (ignored) throw new ExitError(`--${ignored} needs --workspace-id.`, 2);
+        const ignored = firstGiven(options, DATABASE_OPTIONS);
+        if (ignored) throw new ExitError(`${toFlag(ignored)} needs --workspace-id.`, 2);
         return runApiCommand(spec, args, options);
       },
     },
@@ -48,9 +35,10 @@ export function addTo(program: Command): void {
 
 async function createAsOperator(spec: CommandSpec, options: ApiOptions): Promise<void> {
   const { env, ...others } = buildRequest(spec, [], options).body as { env: Env };
-  const fields = Object.keys(others).map((name) => name.replaceAll("_", "-"));
-  const [refused] = [...fields, ...given(options, API_FLAGS)];
-  if (refused) throw new ExitError(`--workspace-id and --${refused} cannot be used together.`, 2);
+  const [field] = Object.keys(others).map((name) => `--${name.replaceAll("_", "-")}`);
+  const option = firstGiven(options, API_OPTIONS);
+  const refused = field ?? (option && toFlag(option));
+  if (refused) throw new ExitError(`--workspace-id and ${refused} cannot be used together.`, 2);
   const { workspaceId: workspace_id } = options;
   const created = await operate(options as OperatorOptions, "secret-key.create", { workspace_id, env });
   printResponse(spec, JSON.stringify(created), options);
