@@ -48,6 +48,20 @@ describe("keyrack audit export", () => {
     expect(statSync(join(cli.dir, "log.jsonl")).mode & 0o777).toBe(0o600);
   });
 
+  it("verifies whatever line separators the texts in its rows have", async () => {
+    await cli.api("POST", "/v1/tenants", { external_id: "separated", name: "one\u2028two\u2029three\u0085four" });
+    await exported("--out", "separators.jsonl");
+    expect(read("separators.jsonl")).toContain("\u2028");
+    expect((await cli.run(["audit", "verify", "--file", "separators.jsonl"])).stdout).toContain(": verified, ");
+  });
+
+  it("escapes what a file names as its workspace", async () => {
+    writeFileSync(join(cli.dir, "hostile.jsonl"), '{"workspace_id":"\\u001b[2Jgone"}\n');
+    const ran = await cli.run(["audit", "verify", "--file", "hostile.jsonl"]);
+    expect([ran.code, ran.stdout]).toEqual([4, expect.stringContaining("\\u001b[2Jgone: broken at seq 1")]);
+    expect(ran.stdout).not.toContain("\u001b");
+  });
+
   it("begins again in a file that has only a part of its first line", async () => {
     const whole = (await exported()).stdout;
     const [first = ""] = whole.split("\n");

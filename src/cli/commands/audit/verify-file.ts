@@ -1,6 +1,5 @@
 // `keyrack audit verify --file`: verifies an export, without a server or a database.
 import { createReadStream } from "node:fs";
-import { createInterface } from "node:readline";
 import { canonicalize } from "../../../kernel/audit/canonical.ts";
 import type { HashedRow } from "../../../kernel/audit/chain.ts";
 import { ExitError, fileError } from "../../ui/output.ts";
@@ -16,12 +15,22 @@ function parseRow(line: string): HashedRow | null {
   }
 }
 
+/** Not readline's lines: those end at U+2028 and U+2029 too, which the texts of a row may contain. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let rest = "";
+  for await (const chunk of createReadStream(file, "utf8") as AsyncIterable<string>) {
+    const lines = (rest + chunk).split(/\r?\n/);
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+  if (rest !== "") yield rest;
+}
+
 export async function verifyFile(file: string, checkpoints: Checkpoints | undefined): Promise<ChainVerdict[]> {
   const verifier = new RowVerifier(checkpoints);
   let number = 0;
   try {
-    const lines = createInterface({ input: createReadStream(file, "utf8"), crlfDelay: 0 });
-    for await (const line of lines) {
+    for await (const line of linesOf(file)) {
       number++;
       const row = parseRow(line);
       if (!row) throw new NotVerifiable(`${file}: line ${number} is not an exported audit row.`, "malformed_row");

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { RouteOutput } from "../../../client.ts";
 import { isFailure, request, toExitError, type ApiResponse, type Target } from "../../api/request.ts";
 import { requireBearer, resolveTarget, type TargetOptions } from "../../api/target.ts";
-import { ExitError, plural, print, readTextFile } from "../../ui/output.ts";
+import { escapeControls, ExitError, plural, print, readTextFile } from "../../ui/output.ts";
 import { withProgress } from "../../ui/progress.ts";
 import { fetchCheckpoint, readLog } from "./log.ts";
 import type { OfflineOptions } from "./offline.ts";
@@ -118,7 +118,8 @@ function printVerdicts(verdicts: ChainVerdict[], options: VerifyOptions): void {
 }
 
 function verdictText(verdict: ChainVerdict): string {
-  const { workspace_id, verified, checkpoint_size } = verdict;
+  const { verified, checkpoint_size } = verdict;
+  const workspace_id = escapeControls(verdict.workspace_id); // of a file, any text
   if (!verified) return `${workspace_id}: ${brokenText(verdict)}.`;
   const extended = checkpoint_size === null ? "" : `; extends the checkpoint at ${plural(checkpoint_size, "row")}`;
   return `${workspace_id}: verified, ${verifiedText(verdict)}${extended}.`;
