@@ -1,6 +1,6 @@
 // Sessions: signed-in people (docs/design/0010-sessions-without-cookies.md). The token is returned by the login and
 // never again. The active workspace belongs to the session; requests do not name one.
-import { HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { normalizeEmail } from "../../kernel/emails.ts";
 import { fail } from "../../kernel/errors.ts";
 import { membershipsOfUser, membershipOf } from "../../store/queries/memberships.ts";
@@ -27,7 +27,7 @@ import { listOf } from "../core/list.ts";
 import { viewSession, viewUserFields, type Membership } from "../core/views.ts";
 
 export const IDLE_MS = 12 * HOUR_MS;
-const ABSOLUTE_MS = 30 * 24 * HOUR_MS;
+const ABSOLUTE_MS = 30 * DAY_MS;
 export const SESSIONS_MAX = 50;
 const RESEND_PAUSE_MS = 2 * MINUTE_MS;
 /** Ended sessions to keep per person, and to delete at most at one login. */

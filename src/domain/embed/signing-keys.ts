@@ -2,7 +2,7 @@
 // a compromised key can be dropped at once. Life of a row: published_at → active_from → retired_at → removed_at.
 // Caution: a key is out of use in every process once its private part is wiped, not when the clock says so.
 import { createPublicKey, type KeyObject } from "node:crypto";
-import { MINUTE_MS } from "../../kernel/durations.ts";
+import { DAY_MS, MINUTE_MS } from "../../kernel/durations.ts";
 import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import { claimFact } from "../../store/queries/deployment.ts";
 import { getFact } from "../core/facts.ts";
@@ -29,7 +29,7 @@ export const EMBED_ALG = "EdDSA";
 
 /** A key is published this long before it signs and stays this long after: more than token life plus cached JWKS. */
 export const PUBLISH_MS = 15 * MINUTE_MS;
-export const ROTATE_EVERY_MS = 90 * 24 * 60 * MINUTE_MS;
+export const ROTATE_EVERY_MS = 90 * DAY_MS;
 /** How far the clocks of two processes may be apart. */
 const SKEW_MS = 5_000;
 

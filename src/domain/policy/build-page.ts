@@ -2,7 +2,7 @@
 // keys.
 import { forPieces, yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Ctx, Services } from "../core/context.ts";
-import { HOUR_MS } from "../../kernel/durations.ts";
+import { DAY_MS } from "../../kernel/durations.ts";
 import { CAP } from "../../kernel/policy/capabilities.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { tenantRules } from "../../store/queries/plans.ts";
@@ -21,8 +21,8 @@ import { cutTagOf, tagOf, variantOf, type Filter } from "./filter.ts";
 import type { Page } from "./page-cache.ts";
 
 /** Snapshots keep an expired key for this long, so that its denial can name the reason. */
-const KEEP_EXPIRED_MS = 24 * HOUR_MS;
-export const DELTA_AGE_MAX_MS = 7 * 24 * HOUR_MS;
+const KEEP_EXPIRED_MS = DAY_MS;
+export const DELTA_AGE_MAX_MS = 7 * DAY_MS;
 /** Keys or changes per read: neither memory nor a turn of the event loop holds a whole page of them. */
 export const CHUNK_KEYS = 500;
 /** Entries that are joined at once. */
