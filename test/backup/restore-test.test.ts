@@ -143,6 +143,33 @@ describe.runIf(runBackends.includes("postgres"))("a restore test that cannot run
     }
   });
 
+  it("empties no configured database that has anything of others", async () => {
+    await using other = await testServices("postgres");
+    if (other.target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const url = new URL(other.target.url);
+    url.pathname = `/keyrack_restore_test_${randomBytes(6).toString("hex")}`;
+    await other.sql(`create database ${url.pathname.slice(1)}`);
+    try {
+      await using fixture = await testServices("postgres", { flags: { restore_test_database_url: url.href } });
+      await createBackup(fixture.services);
+      const run = (sql: string) => withPostgres(url.href, (client) => client.query(sql));
+      for (const [kind, definition] of [
+        ["view", "as select 1 as n"],
+        ["materialized view", "as select 1 as n"],
+        ["sequence", ""],
+        ["table", "(n int)"],
+      ]) {
+        await run(`create ${kind} theirs ${definition}`);
+        await expect(testBackup(fixture.services, undefined), kind).rejects.toThrow("Set it to an empty database.");
+        await run(`drop ${kind} theirs`); // fails if it is gone
+      }
+      for (const _time of [1, 2])
+        expect(await testBackup(fixture.services, undefined)).toMatchObject({ pass: true, findings: [] });
+    } finally {
+      await other.sql(`drop database if exists ${url.pathname.slice(1)}`);
+    }
+  });
+
   it("fails the backup when the database rejects what the dump contains", async () => {
     await using fixture = await testServices("postgres");
     await createBackup(fixture.services);
