@@ -4,6 +4,18 @@ import { chunked } from "../kernel/chunks.ts";
 /** Resolves after the events that are already due: requests that arrived, reads that ended. */
 export const yieldToEventLoop = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
+/** Begins each read in a turn of its own, because SQLite holds the event loop for it. On PostgreSQL they overlap. */
+export async function mapInTurns<T, R>(all: readonly T[], read: (one: T) => Promise<R>): Promise<R[]> {
+  const reading: Promise<R>[] = [];
+  for (const one of all) {
+    const result = read(one);
+    result.catch(() => {}); // the caller gets the error below
+    reading.push(result);
+    await yieldToEventLoop();
+  }
+  return Promise.all(reading);
+}
+
 const HOLD_LOOP_MS = 2;
 
 /** Long work that holds the event loop for a moment at a time. */

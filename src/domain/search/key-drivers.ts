@@ -1,6 +1,6 @@
 // The orders in which keys are searched: an index of keys by state, terms of the search index, and the keys of tenants
 // whose words match. What the index leads to is compared again, because terms may be out of date.
-import { yieldToEventLoop } from "../../platform/event-loop.ts";
+import { mapInTurns, yieldToEventLoop } from "../../platform/event-loop.ts";
 import { keyTexts, walkTexts, type KeyWalk, type WalkedTexts } from "../../store/queries/key-search.ts";
 import { countTermMatches, walkTerms, type TermPosition } from "../../store/queries/search-terms.ts";
 import { anyTenantById } from "../../store/queries/tenants.ts";
@@ -147,7 +147,7 @@ function byTenants(read: Reader, walk: Walk, lead: string, accepts: Accepts): Ke
       // One tenant with many keys fills the page: others are read only if it does not.
       for (let size = 1; lists.length < tenants.length && lists.flat().length < limit; size *= 2) {
         const next = tenants.slice(lists.length, lists.length + size);
-        lists.push(...(await readYielding(next, (each) => keysOf(each, null, limit))));
+        lists.push(...(await mapInTurns(next, (each) => keysOf(each, null, limit))));
       }
       const full = lists.findIndex((list) => list.length === limit);
       const candidates = [...rest, ...lists.slice(0, full < 0 ? undefined : full + 1).flat()];
@@ -173,18 +173,6 @@ async function tenantsBehind(
   const tenant = after ? undefined : await anyTenantById.first(read, { workspace_id, id: tenant_id });
   const term = tenant && firstMatch(tenantWords(tenant), lead);
   return term === undefined ? [] : [{ term, newest: 0, id: tenant_id }];
-}
-
-/** Each read begins in a turn of its own: SQLite holds the event loop for it. On PostgreSQL they overlap. */
-async function readYielding<T, R>(all: readonly T[], read: (one: T) => Promise<R>): Promise<R[]> {
-  const reading: Promise<R>[] = [];
-  for (const one of all) {
-    const result = read(one);
-    result.catch(() => {}); // the caller gets the error below
-    reading.push(result);
-    await yieldToEventLoop();
-  }
-  return Promise.all(reading);
 }
 
 /** All of the first driver, then all of the second. Positions begin with the number of the driver. */
