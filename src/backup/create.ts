@@ -73,8 +73,7 @@ async function dump({ store }: Services, partial: string, onProgress: OnProgress
 }
 
 async function recordSuccess(services: Services, { id, created_at, bytes, sha256 }: Manifest): Promise<void> {
-  const master_key_fingerprint = services.vault.fingerprint;
-  const value = JSON.stringify({ id, at: created_at, bytes, master_key_fingerprint });
+  const value = JSON.stringify({ id, at: created_at, bytes });
   await mutate({ services, actor: SYSTEM }, { workspace_id: null }, async (tx) => {
     await writeFact.run(tx, { name: "last_backup", value });
     await writeFact.run(tx, { name: "backup_failure", value: "null" });

@@ -1,7 +1,7 @@
 // Which backups are kept: the newest of each of the last 7 days, 4 weeks and 12 months (UTC) that have one, and always
 // the newest of all. Periods without a backup do not count, so a month without backups does not remove older ones. A
 // backup from before a migration is the way back from an upgrade: it is kept for 30 days beside these, and then counts
-// as any other.
+// as any other. So is the newest of each schema, which an operator may have made before an upgrade.
 import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { formatTimestamp } from "../kernel/timestamps.ts";
@@ -11,7 +11,7 @@ import { backupDir, BackupRefused, isOwn, isPreMigration, listBackups, type Back
 import { conditionOf, isUsable } from "./list.ts";
 import { DAY_MS, isFuture } from "../kernel/durations.ts";
 
-const PRE_MIGRATION_MS = 30 * DAY_MS;
+const ROLLBACK_MS = 30 * DAY_MS;
 /** A fault that every backup has must not fill the disk. */
 const FAILED_KEPT = 3;
 
@@ -21,16 +21,16 @@ const PERIODS: readonly [count: number, periodOf: (ms: number) => string][] = [
   [12, (ms) => new Date(ms).toISOString().slice(0, 7)],
 ];
 
-export type DatedBackup = { id: string; created_at: string };
+export type DatedBackup = { id: string; created_at: string; schema_version?: number };
 
 const isForRollback = ({ id, created_at }: DatedBackup, now: number): boolean =>
-  isPreMigration(id) && now - Date.parse(created_at) < PRE_MIGRATION_MS;
+  isPreMigration(id) && now - Date.parse(created_at) < ROLLBACK_MS;
 
 /** The ids to keep. */
 export function selectKept(backups: readonly DatedBackup[], now = Date.now()): Set<string> {
   const newestFirst = backups
     .filter((each) => !isForRollback(each, now))
-    .map(({ id, created_at }) => ({ id, ms: Date.parse(created_at) }))
+    .map(({ id, created_at, schema_version }) => ({ id, schema_version, ms: Date.parse(created_at) }))
     .toSorted((a, b) => b.ms - a.ms || (a.id < b.id ? 1 : -1));
   const ids = new Set(backups.filter((each) => isForRollback(each, now)).map(({ id }) => id));
   for (const [count, periodOf] of PERIODS) {
@@ -42,6 +42,11 @@ export function selectKept(backups: readonly DatedBackup[], now = Date.now()): S
       periods.add(period);
       ids.add(id);
     }
+  }
+  const schemas = new Set<number | undefined>();
+  for (const { id, ms, schema_version } of newestFirst) {
+    if (!schemas.has(schema_version) && now - ms < ROLLBACK_MS) ids.add(id);
+    schemas.add(schema_version);
   }
   return ids;
 }

@@ -1,5 +1,7 @@
 // The backup schedule, and the record of past backups and restore tests. The record is in the database because on
 // PostgreSQL any process of the deployment may have made the last backup.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { getJsonFact } from "../domain/core/facts.ts";
 import { dropFact } from "../store/queries/deployment.ts";
 import { backupDir, newestBackup } from "./files.ts";
@@ -15,8 +17,8 @@ import { HOUR_MS, isFuture } from "../kernel/durations.ts";
 type BackupLog = {
   lastBackupAt: string | null;
   lastBackupId: string | null;
-  /** Null if a version of Keyrack made it that did not record the key. */
-  lastBackupKey: string | null;
+  /** The master key was rotated after it. */
+  lastBackupHasOldKey: boolean;
   /** The last failure, when no backup has succeeded since. */
   lastFailureAt: string | null;
   lastFailure: string | null;
@@ -27,7 +29,7 @@ type BackupLog = {
   lastTestFailureAt: string | null;
 };
 
-type LastBackup = { id: string; at: string; master_key_fingerprint?: string };
+type LastBackup = { id: string; at: string; has_old_key?: true };
 type LastFailure = { at: string; message: string } | null;
 type LastTest = { at: string; pass: boolean; backup_id: string };
 
@@ -41,7 +43,7 @@ export async function readBackupLog(services: Services): Promise<BackupLog> {
   return {
     lastBackupAt: last?.at ?? null,
     lastBackupId: last?.id ?? null,
-    lastBackupKey: last?.master_key_fingerprint ?? null,
+    lastBackupHasOldKey: last?.has_old_key ?? false,
     lastFailureAt: failure?.at ?? null,
     lastFailure: failure?.message ?? null,
     lastRestoreTestAt: test?.at ?? null,
@@ -73,15 +75,15 @@ function age(now: number, at: string | null): number {
 }
 
 /**
- * Creates a backup when one is due: the last is too old, or was made under a master key that has been replaced. Prunes
+ * Creates a backup when one is due: the last is too old, or has a master key that was rotated since. Prunes
  * old ones before it, to make room, and after it. A failed backup is retried after an hour. Returns whether it ran.
  */
 export async function runDueBackup(services: Services): Promise<boolean> {
   const { backup_every: every } = services.settings;
   if (every === null) return false;
-  const { lastBackupAt, lastBackupKey, lastFailureAt } = await readBackupLog(services);
+  const { lastBackupAt, lastBackupHasOldKey, lastFailureAt } = await readBackupLog(services);
   const now = services.clock.now();
-  const isRecent = age(now, lastBackupAt) < every && lastBackupKey === services.vault.fingerprint;
+  const isRecent = age(now, lastBackupAt) < every && !lastBackupHasOldKey;
   if (isRecent || age(now, lastFailureAt) < Math.min(every, HOUR_MS)) return false;
   await prune(services, { now, forNext: true }).catch((error: unknown) =>
     services.log.warn("old backups were not removed", { error: String(error) }),
@@ -118,6 +120,7 @@ export async function runDueRestoreTest(services: Services): Promise<boolean> {
   try {
     return (await testBackup(services, newest.id)).pass;
   } catch (error) {
+    if (!existsSync(join(backupDir(settings), newest.id))) return false; // pruned meanwhile: another is tested next
     if (!services.shutdown.signal.aborted) await recordFailure(services, "restore_test_failure", error);
     throw error;
   }

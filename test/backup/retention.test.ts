@@ -70,6 +70,18 @@ describe("retention", () => {
   });
 });
 
+describe("a backup made before an upgrade", () => {
+  it("is kept for 30 days, the newest of each schema", () => {
+    const made = (ms: number, schema_version: number) => ({ ...at(ms), schema_version });
+    const [older, before] = [made(NOW - 20_000, 6), made(NOW - 10_000, 6)];
+    const after = daily(40).map(({ created_at }) => made(Date.parse(created_at), 7));
+    const without = selectKept(after, NOW);
+    expect(selectKept([...after, older, before], NOW)).toEqual(new Set([...without, before.id]));
+    const later = NOW + 30 * DAY_MS;
+    expect(selectKept([...after, older, before], later)).toEqual(selectKept(after, later));
+  });
+});
+
 describe("a backup past retention that cannot be removed", () => {
   it("is named, with the reason, unless another process is removing it", async () => {
     using temp = tempDir();

@@ -5,7 +5,7 @@ import { createBackup } from "../../src/backup/create.ts";
 import { backupDir, listBackups } from "../../src/backup/files.ts";
 import { ownDeploymentId } from "../../src/backup/owner.ts";
 import { pruneBackups } from "../../src/backup/retention.ts";
-import { runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
+import { readBackupLog, runDueBackup, runDueRestoreTest } from "../../src/backup/schedule.ts";
 import { rotateMasterKey } from "../../src/server/offline.ts";
 import type { Services } from "../../src/domain/core/context.ts";
 import { DAY_MS } from "../../src/kernel/durations.ts";
@@ -126,6 +126,19 @@ for (const backend of runBackends) {
       expect((await backupStatus(services)).status).toBe("ok");
     });
 
+    it("reports no test of a backup that was pruned meanwhile", async () => {
+      using at = tempDir();
+      await using fixture = await testServices(backend, { flags: { restore_test_every: "7d", backup_dir: at.dir } });
+      const { services } = fixture;
+      const { folder } = await createBackup(services);
+      await withoutScratch(services, async () => {
+        const tested = runDueRestoreTest(services);
+        rmSync(folder, { recursive: true });
+        expect(await tested).toBe(false);
+      });
+      expect((await readBackupLog(services)).lastTestFailureAt).toBeNull();
+    });
+
     it("makes a backup at once after the master key was rotated", async () => {
       await using d = await deployment(backend);
       const made = async (): Promise<boolean> => {
@@ -136,6 +149,7 @@ for (const backend of runBackends) {
           await app.stop();
         }
       };
+      await rotateMasterKey(d.settings(), d.log); // before the first backup
       expect([await made(), await made()]).toEqual([true, false]);
       await rotateMasterKey(d.settings(), d.log);
       expect([await made(), await made()]).toEqual([true, false]);

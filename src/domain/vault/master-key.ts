@@ -5,6 +5,7 @@ import { dropFact, writeFact } from "../../store/queries/deployment.ts";
 import { sealedTables, type SealedTable } from "../../store/queries/sealed-values.ts";
 import type { Tx } from "../../store/engine/tx.ts";
 import type { Services } from "../core/context.ts";
+import { getJsonFact } from "../core/facts.ts";
 import { record } from "../core/record.ts";
 import type { Vault } from "./vault.ts";
 
@@ -23,6 +24,9 @@ export function reseal(
     for (const table of sealedTables) done[table.table] = await resealTable(tx, table, services.vault, next);
     for (const name of FACTS_OF_MASTER_KEY) await dropFact.run(tx, { name });
     await writeFact.run(tx, { name: "master_key_fingerprint", value: next.fingerprint });
+    const lastBackup = await getJsonFact<object>(tx, "last_backup");
+    const value = JSON.stringify({ ...lastBackup, has_old_key: true }); // so that the next one is due
+    if (lastBackup) await writeFact.run(tx, { name: "last_backup", value });
     await beforeCommit();
     return done;
   });
