@@ -170,7 +170,7 @@ async function tenantsBehind(
     const terms = { kinds: [TENANT_WORD], ...termsFrom(lead), direction: "asc" } as const;
     return walkTerms(read, { workspace_id, ...terms, after, limit: TENANTS_AT_ONCE });
   }
-  const tenant = after ? undefined : await anyTenantById.first(read, { workspace_id, id: tenant_id });
+  const tenant = after?.id === tenant_id ? undefined : await anyTenantById.first(read, { workspace_id, id: tenant_id });
   const term = tenant && firstMatch(tenantWords(tenant), lead);
   return term === undefined ? [] : [{ term, newest: 0, id: tenant_id }];
 }

@@ -16,15 +16,16 @@ export const insertToken = insertRow("one_time_tokens", [
 /** Includes ended tokens: their reuse is logged. */
 export const tokenByHash = rowBy("one_time_tokens", ["token_hash", "purpose"]);
 
-/** A live token of one purpose that was issued after `since`. */
-export const liveTokenSince = statement<{ user_id: string; purpose: TokenPurpose; since: number }>()((db, p) =>
+/** A live token of one purpose that was issued between two times. */
+export const liveTokenOf = statement<{ user_id: string; purpose: TokenPurpose; from: number; to: number }>()((db, p) =>
   db
     .selectFrom("one_time_tokens")
     .select("created_at")
     .where("user_id", "=", p.user_id)
     .where("purpose", "=", p.purpose)
     .where("ended_at", "is", null)
-    .where("created_at", ">", p.since),
+    .where("created_at", ">", p.from)
+    .where("created_at", "<", p.to),
 );
 
 /** Ends every live token of one purpose: used, or replaced by a newer one. */
