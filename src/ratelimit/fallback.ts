@@ -83,13 +83,13 @@ export class FallbackCounter implements Counter, SharedLeases {
   }
 
   async put(workspace_id: string, lease_id: string, record: string, ttlMs: number): Promise<boolean> {
-    if (this.#breaker.open) return false;
+    if (this.#isAvoided) return false;
     await this.#redis.putLease(workspace_id, lease_id, record, ttlMs).catch((error) => this.#failed(error));
     return true;
   }
 
   async take(workspace_id: string, lease_id: string): Promise<string | null> {
-    if (this.#breaker.open) return null;
+    if (this.#isAvoided) return null;
     return this.#redis.takeLease(workspace_id, lease_id).catch((error) => {
       this.#failed(error);
       return null;
@@ -99,7 +99,7 @@ export class FallbackCounter implements Counter, SharedLeases {
   /** Also starts a probe that is due: without rate-limit checks nothing else would. */
   redisState(): RedisState {
     if (this.#breaker.shouldProbe()) void this.#probe();
-    const ready = this.#redis.connected && !this.#breaker.open;
+    const ready = this.#redis.connected && !this.#isAvoided;
     return { configured: true, ready, error: ready ? null : (this.#redis.connectionError ?? this.#error) };
   }
 
@@ -117,8 +117,13 @@ export class FallbackCounter implements Counter, SharedLeases {
     this.#memory.close();
   }
 
+  /** A connection alone says little: Redis may not respond on it, or refuse commands. */
+  get #isAvoided(): boolean {
+    return this.#breaker.open || this.#redis.unprobed;
+  }
+
   async #try<T>(onRedis: () => Promise<T>, inMemory: () => T): Promise<T> {
-    if (this.#breaker.open) {
+    if (this.#isAvoided) {
       if (this.#breaker.shouldProbe()) void this.#probe();
       return this.#fallBack(inMemory);
     }
@@ -136,7 +141,6 @@ export class FallbackCounter implements Counter, SharedLeases {
     return inMemory();
   }
 
-  /** A connection alone says little: Redis may not respond on it, or refuse commands. */
   async #probe(): Promise<void> {
     try {
       await this.#redis.ping();

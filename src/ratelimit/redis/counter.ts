@@ -57,6 +57,7 @@ export class RedisCounter implements Counter {
   readonly #tags = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
   readonly #ruleNames = new BoundedMap<string, string>({ max: NAMES_MAX, evictAtOnce: NAMES_MAX });
   #lastError: RedisError | null = null;
+  #isProbed = false;
   /** Since the start: rule lookups that used an overflow counter. */
   overflowed = 0;
 
@@ -68,6 +69,7 @@ export class RedisCounter implements Counter {
     this.#client = connectRedis(options.urls, { socketTimeout: options.silentMaxMs });
     this.#client.on("error", (error) => (this.#lastError = classifyRedisError(error)));
     this.#client.on("ready", () => (this.#lastError = null));
+    this.#client.on("close", () => (this.#isProbed = false));
   }
 
   /** Resolves true once connected, false after `withinMs`. Without it the first calls after a start use memory. */
@@ -87,6 +89,11 @@ export class RedisCounter implements Counter {
 
   get connected(): boolean {
     return this.#client.status === "ready";
+  }
+
+  /** Connected, but no `ping` has succeeded on this connection. */
+  get unprobed(): boolean {
+    return this.connected && !this.#isProbed;
   }
 
   /** Why the connection is down, according to its error events. */
@@ -163,6 +170,7 @@ export class RedisCounter implements Counter {
   async ping(): Promise<void> {
     await this.#inTime(selectDatabase(this.#client));
     await this.#run(PROBE, [`${this.#prefix}:probe`], []);
+    this.#isProbed = true;
   }
 
   close(): void {

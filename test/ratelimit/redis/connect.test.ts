@@ -26,8 +26,8 @@ async function start(args: string[] = []): Promise<OwnRedis> {
   return own;
 }
 
-function fallback(url: string) {
-  const redis = new RedisCounter({ urls: [url], timeoutMs: 100, silentMaxMs: SILENT_MAX_MS });
+function fallback(url: string, { timeoutMs = 100, silentMaxMs = SILENT_MAX_MS } = {}) {
+  const redis = new RedisCounter({ urls: [url], timeoutMs, silentMaxMs });
   const now = () => Date.now();
   const changes: unknown[] = [];
   const onChange = (error: unknown) => changes.push(error);
@@ -71,6 +71,20 @@ describe.runIf(hasRedis())("a Redis", () => {
     const again = await counter.lease({ ...ask([rule]), want: 10 });
     expect(await counter.returnLease("w1", again.lease_id!, 4)).toBe(4);
     expect(changes).toEqual(["timeout", null]);
+  });
+
+  it("is not used, and not ready, until the probe of its new connection has succeeded", async () => {
+    const { url, admin } = await startWithUser(...NEEDED);
+    await admin.call("CLIENT", "PAUSE", String(DEADLINE_MS), "WRITE");
+    const { counter, redis, changes } = fallback(url, { timeoutMs: DEADLINE_MS, silentMaxMs: DEADLINE_MS });
+    await until(() => redis.connected);
+    expect(counter.redisState().ready).toBe(false);
+    expect((await counter.check(ask([rule]))).store).toBe("memory");
+    expect(await counter.put("w1", "id", "record", 60_000)).toBe(false);
+    await admin.call("CLIENT", "UNPAUSE");
+    await until(() => counter.redisState().ready);
+    expect((await counter.check(ask([rule]))).store).toBe("redis");
+    expect(changes).toEqual([]);
   });
 
   for (const [what, rules, missing] of [
