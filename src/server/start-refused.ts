@@ -19,9 +19,16 @@ const DISK_FULL = /^(SQLITE_FULL|SQLITE_IOERR_SHMSIZE|ENOSPC|53100)$/;
 const NO_WRITES =
   "The database accepts no changes: default_transaction_read_only is on for it or for its user. Turn that off, or name another database in KEYRACK_DATABASE_URL.";
 
-/** A pooler refuses our session settings, or shares sessions and with them the names of prepared statements. */
 const POOLER =
   "The address in KEYRACK_DATABASE_URL seems to be that of a pooler such as PgBouncer. Use that of PostgreSQL itself (docs/scale.md)";
+
+/**
+ * A pooler refuses our session settings, or shares sessions and with them the names of prepared statements. Its other
+ * errors, such as that its server does not respond, may pass.
+ */
+function isFromPooler(code: string, message: string): boolean {
+  return /^(42P05|26000)$/.test(code) || (code === "08P01" && message.includes("unsupported startup parameter"));
+}
 
 /** What to do about a refused login. */
 function adviceOn(error: unknown): string {
@@ -77,7 +84,7 @@ export function toStartRefused(error: unknown, place: string): unknown {
       3,
     );
   if (code === READ_ONLY) return new ExitError(NO_WRITES, 3);
-  if (/^(08P01|42P05|26000)$/.test(code)) return new ExitError(`${POOLER}: ${message}.`, 2);
+  if (isFromPooler(code, message)) return new ExitError(`${POOLER}: ${message}.`, 2);
   if (error instanceof LoginRefused || code === "3D000" || code.startsWith("28"))
     return new ExitError(`The database refused the connection: ${message}. ${adviceOn(error)}`, 3);
   if (isConnectionLost(error)) return new ExitError(`The database cannot be reached: ${message || code}`, 3);

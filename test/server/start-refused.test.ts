@@ -10,6 +10,13 @@ describe("the start on PostgreSQL", () => {
   for (const [what, code, message, exitCode, advice] of [
     ["a pooler that refuses settings", "08P01", "unsupported startup parameter: options", 2, "Use that of PostgreSQL"],
     ["a pooler that shares sessions", "42P05", 'prepared statement "k1" already exists', 2, "Use that of PostgreSQL"],
+    [
+      "a pooler whose server is away",
+      "08P01",
+      "server login has been failing, try again later",
+      3,
+      "cannot be reached",
+    ],
     ["a server that is gone", "ECONNREFUSED", "connect ECONNREFUSED 127.0.0.1:5432", 3, "cannot be reached"],
     ["a wrong password", "28P01", "password authentication failed", 3, "Check KEYRACK_DATABASE_URL."],
   ] as const) {
