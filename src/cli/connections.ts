@@ -45,7 +45,7 @@ async function tryRedis(text: string): Promise<string | null> {
   const [user, password] = [decodeURIComponent(url.username), decodeURIComponent(url.password)];
   const auth = password ? respCommand("AUTH", ...(user ? [user] : []), password) : "";
   const database = url.pathname.slice(1);
-  const select = database ? respCommand("SELECT", database) : "";
+  const select = Number(database) > 0 ? respCommand("SELECT", database) : "";
   return probe(
     url,
     auth + select + respCommand("EVAL", PROBE.text, "1", "keyrack:probe"),

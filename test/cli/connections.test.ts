@@ -22,6 +22,8 @@ describe.runIf(hasRedis())("the connection to Redis", () => {
     own = (await startRedis(["--requirepass", "right"]))!;
     const admin = new Redis(own.url.replace("//", "//:right@"));
     await admin.call("ACL", "SETUSER", "limited", "on", ">secret", "~other:*", "+@all");
+    const needed = ["~keyrack:*", "+@read", "+@write", "+eval", "+evalsha", "+time"]; // docs/scale.md
+    await admin.call("ACL", "SETUSER", "documented", "on", ">secret", ...needed);
     admin.disconnect();
   });
   afterAll(() => own?.stop());
@@ -30,6 +32,7 @@ describe.runIf(hasRedis())("the connection to Redis", () => {
   it("works where scripts run", async () => {
     expect((await tryRedis(at(":right@")))?.problem).toBeNull();
     expect((await tryRedis(at(":right@", "/3")))?.problem).toBeNull();
+    expect((await tryRedis(at("documented:secret@", "/0")))?.problem).toBeNull();
   });
 
   for (const [what, user, path, problem, fix] of [
