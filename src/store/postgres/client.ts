@@ -1,8 +1,7 @@
 // Connects to PostgreSQL: the only place that creates a client, so that all have the same types and timeout.
 import type { Socket } from "node:net";
 import type { Client, ClientConfig } from "pg";
-import { ExitError } from "../../kernel/exit-error.ts";
-import { isConnectionLost, LoginRefused } from "./connection-lost.ts";
+import { isConnectionLost, LoginRefused, UrlUnusable } from "./connection-lost.ts";
 import { isOverloaded } from "./query.ts";
 
 const INT8 = 20;
@@ -69,7 +68,7 @@ function construct(make: () => Client): Client {
   try {
     return make();
   } catch (error) {
-    throw new ExitError(`The URL of the database cannot be used: ${(error as Error).message}.`, 2);
+    throw new UrlUnusable(error as Error);
   }
 }
 

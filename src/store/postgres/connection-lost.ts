@@ -14,6 +14,15 @@ export class StandbyServer extends Error {
   readonly code = "08004";
 }
 
+/** A file that the URL names cannot be read: a start ends, a running server tries again. `cause` says why. */
+export class UrlUnusable extends ExitError {
+  readonly code = "08004";
+  constructor(cause: Error) {
+    super(`The URL of the database cannot be used: ${cause.message}.`, 2);
+    this.cause = cause;
+  }
+}
+
 /** The server refuses this login, or the two cannot agree on TLS. `cause` is the error itself. */
 export class LoginRefused extends Error {
   readonly code = "08004";

@@ -1,6 +1,6 @@
 // A PostgreSQL that takes no writes, no further connections or no logins for a while: changes are 503, the process is
 // not ready and says why, and it works again by itself.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -34,6 +34,9 @@ async function ownUser() {
   url.username = user;
   const dir = mkdtempSync(join(tmpdir(), "keyrack-test-"));
   stack.defer(() => rmSync(dir, { recursive: true, force: true }));
+  const ca = join(dir, "ca.pem");
+  writeFileSync(ca, "read, but not used without TLS");
+  url.search = `?sslmode=disable&sslrootcert=${ca}`;
   const { app, call, logs } = await startLocalInstance({ target: { kind: "postgres", url: url.href, pool: 4 }, dir });
   stack.defer(() => app.stop());
   const { key } = await makeWorld(call, app.bootstrap.token ?? "", "acme");
@@ -41,6 +44,8 @@ async function ownUser() {
   return {
     database,
     user,
+    /** A file that the URL names. */
+    ca,
     /** What was logged about the database, as event and SQLSTATE. */
     logged: () =>
       logs
@@ -80,6 +85,18 @@ describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
     await sql(`alter role ${user} connection limit -1`);
     await until(async () => (await ready()) === 200);
     expect(await write()).toBe(201);
+  });
+
+  it("whose URL names a file that is gone makes requests 503, until it is back", async () => {
+    const { ca, cut, write, read, ready, logged } = await ownUser();
+    renameSync(ca, `${ca}.old`);
+    await cut();
+    expect([await write(), await read(), await ready()]).toEqual([503, 503, 503]);
+    renameSync(`${ca}.old`, ca);
+    await until(async () => (await ready()) === 200);
+    expect([await write(), await read()]).toEqual([201, 200]);
+    await until(() => logged().length === 2);
+    expect(logged()).toEqual([["the database cannot be reached", "ENOENT"], AGAIN]);
   });
 
   for (const [what, code, refuse, accept] of [
