@@ -63,6 +63,8 @@ const TOKEN_FILE_DELETED =
   "the bootstrap token is active, although its file was deleted: write a new one to that file, or set KEYRACK_BOOTSTRAP=off";
 const ON_FUSE =
   "the database is on a FUSE file system: if that is a network share, SQLite's locks may not hold; use a local disk";
+/** It has no connections or memory left for one. */
+const REFUSES_MORE = /^53[0-4]00$/;
 const KEY_CREATED = "a master key was created; keep a copy of it away from the backups";
 
 /** `opened` gets each part as it opens: the caller closes them in reverse, also when a later one fails to open. */
@@ -123,8 +125,12 @@ function logOutage(log: Log, error: unknown): void {
   if (error === null) return log.info("the database can be used again");
   const { cause, message } = error as Error;
   const code = codeOf(cause) || codeOf(error);
-  const what = code === READ_ONLY ? "the database accepts no changes" : "the database cannot be reached";
-  log.warn(what, { code, error: message || code });
+  log.warn(outageOf(code), { code, error: message || code });
+}
+
+function outageOf(code: string): string {
+  if (code === READ_ONLY) return "the database accepts no changes";
+  return REFUSES_MORE.test(code) ? "PostgreSQL refuses further connections" : "the database cannot be reached";
 }
 
 const isMissing = (file: string): boolean => (statSync(file, { throwIfNoEntry: false })?.size ?? 0) === 0;

@@ -19,7 +19,7 @@ export type ConnectOptions = Omit<ClientConfig, "connectionString" | "types"> & 
   onLost?: (client: Client) => void;
   /** Called when connected, before anything else is sent. If it throws, the connection is closed. */
   check?: ((client: Client) => Promise<void>) | undefined;
-  /** Called with the error of an attempt to connect, or without one after a successful attempt. */
+  /** Called with the error of an attempt to connect, or without one after a success; readers also after each query. */
   onAttempt?: OnAttempt;
 };
 

@@ -13,11 +13,11 @@ export class ConnectionOutages {
     this.#reports = new OutageReports(onOutage);
   }
 
-  /** Takes the result of each attempt to get a connection for this use. */
+  /** Takes the result of each attempt to get a connection for this use, and that one works. */
   attempts(use: Use): OnAttempt {
     return (error) => {
-      if (error === undefined) this.#works(use);
-      else this.#fails(use, error);
+      if (error !== undefined) this.#fails(use, error);
+      else if (this.#failing.size > 0) this.#works(use);
     };
   }
 

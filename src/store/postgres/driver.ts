@@ -44,7 +44,6 @@ export class PostgresDriver implements Driver {
   readonly #unfinishedCopy: boolean;
   readonly #onOutage: OnOutage<unknown>;
   readonly #outages = new ConnectionOutages();
-  readonly #readable = this.#outages.attempts("reads");
   #listener: Client | undefined;
   #leader: Client | undefined;
   #notice: (payload: string) => void = () => {};
@@ -71,7 +70,7 @@ export class PostgresDriver implements Driver {
       onAttempt: this.#outages.attempts("writes"),
     });
     const options = `${SESSION} -c default_transaction_read_only=on`;
-    const connect = { ...this.#options, options, pipeline: true, onAttempt: this.#readable };
+    const connect = { ...this.#options, options, pipeline: true, onAttempt: this.#outages.attempts("reads") };
     const slow = Math.floor(poolSize / 2);
     this.reader = new PostgresReader(url, connect, poolSize - slow);
     this.slowReader = slow === 0 ? this.reader : new PostgresReader(url, connect, slow, 1);
@@ -220,7 +219,6 @@ export class PostgresDriver implements Driver {
     const ping = (this.#ping ??= Promise.all([this.reader.query("select 1"), this.writer.check()]));
     try {
       if (!(await atMost(timeoutMs, ping))) throw new Error("timeout");
-      this.#readable();
     } finally {
       if (this.#ping === ping) this.#ping = undefined;
     }

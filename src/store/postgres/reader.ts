@@ -82,7 +82,9 @@ export class PostgresReader implements Reader {
     connection.inFlight++;
     try {
       const client = await connection.client;
-      return (await client.query(query)).rows as R[];
+      const { rows } = await client.query(query);
+      this.#options.onAttempt?.(); // only a further connection may have been refused
+      return rows as R[];
     } finally {
       connection.inFlight--;
       if (connection.retired) endIfIdle(connection);

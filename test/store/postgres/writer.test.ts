@@ -50,7 +50,7 @@ async function ownUser() {
     logged: () =>
       logs
         .map((line) => JSON.parse(line) as { event: string; code?: string })
-        .filter(({ event }) => event.startsWith("the database"))
+        .filter(({ event }) => /^(the database|PostgreSQL) /.test(event))
         .map(({ event, code }) => [event, code]),
     sql,
     cut: () => sql(`select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${user}'`),
@@ -85,6 +85,19 @@ describe.runIf(backends.includes("postgres"))("a PostgreSQL", () => {
     await sql(`alter role ${user} connection limit -1`);
     await until(async () => (await ready()) === 200);
     expect(await write()).toBe(201);
+  });
+
+  it("that leaves no further connection for reads is used again as soon as a read succeeds", async () => {
+    const { user, sql, write, read, ready, logged } = await ownUser();
+    expect([await write(), await read(), await ready()]).toEqual([201, 200, 200]);
+    const open = await sql(`select pid from pg_stat_activity where usename = '${user}'`);
+    await sql(`alter role ${user} connection limit ${open.length}`);
+    await until(async () => {
+      await Promise.all(Array.from({ length: 40 }, read));
+      return logged().length > 0;
+    });
+    expect(await read()).toBe(200);
+    expect(logged()).toEqual([["PostgreSQL refuses further connections", "53300"], AGAIN]);
   });
 
   it("whose URL names a file that is gone makes requests 503, until it is back", async () => {
