@@ -248,6 +248,19 @@ describe("keyrack doctor", () => {
     expect(code).toBe(4);
   });
 
+  it.runIf(backends.includes("postgres"))("fails for a PostgreSQL whose sessions may only read", async () => {
+    using temp = tempDir();
+    const { target, dispose } = await readyDatabase("postgres");
+    if (target.kind !== "postgres") throw new Error("not PostgreSQL");
+    const url = new URL(target.url);
+    url.searchParams.set("options", "-c default_transaction_read_only=on");
+    const env = { KEYRACK_DATABASE_URL: url.href };
+    const { code, stdout } = await keyrack(["doctor", "--json", "--data-dir", temp.dir], { env });
+    await dispose();
+    expect(stdout).toContain("The database accepts no changes");
+    expect(code).toBe(4);
+  });
+
   it("does not call ok what it did not check", async () => {
     using temp = tempDir();
     const args = ["doctor", "--data-dir", join(temp.dir, "nowhere")];

@@ -20,6 +20,7 @@ export async function checkDatabase(settings: Settings): Promise<Finding[]> {
     const backups = await checkBackups(settings, target);
     const { readAppliedMigrations } = await import("../../../store/schema/applied.ts");
     return await withOfflineSource(target, async (source) => {
+      if (target.kind === "postgres") await assertServable(target.url);
       const applied = await readAppliedMigrations(source);
       const reached = ok(`The database is reachable, schema version ${applied.at(-1)?.version ?? 0}.`);
       const found = [
@@ -39,6 +40,13 @@ export async function checkDatabase(settings: Settings): Promise<Finding[]> {
     const isToName = exitCode === UNREACHABLE && !message.includes("KEYRACK_DATABASE_URL");
     return [fail(message, isToName ? UNREACHABLE_FIX : null)];
   }
+}
+
+/** Throws where a server would not start: on a standby, beside a command that needs the database alone, read-only. */
+async function assertServable(url: string): Promise<void> {
+  const { assertUsable, assertWritable } = await import("../../../store/postgres/maintenance.ts");
+  const { withPostgres } = await import("../../../store/postgres/client.ts");
+  await withPostgres(url, assertWritable, { check: assertUsable });
 }
 
 /** The first start creates a missing master key; later ones need the key that the database was set up with. */
