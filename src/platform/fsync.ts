@@ -102,7 +102,7 @@ export function createDir(dir: string): string[] {
   const path = resolve(dir);
   const isDir = (): boolean => existsSync(path) && statSync(path).isDirectory();
   if (isDir()) return [];
-  const created = dirname(path) === path ? [] : createDir(dirname(path));
+  const created = existsSync(dirname(path)) ? [] : createDir(dirname(path));
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
