@@ -39,7 +39,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   const { read } = services.store;
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const [keys, leaks] = await Promise.all([countKeys(ctx, env, COUNT_MAX), countUnreplaced(ctx, env)]);
+  const keys = await countKeys(ctx, env, COUNT_MAX);
   const workspace = await workspaceById.first(read, { id: workspace_id });
   const firstAllowed = (on: Reader) => firstAllowedAt(on, { workspace_id, env, projects });
   // For some projects alone it examines every row.
@@ -52,7 +52,7 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
     env,
     generated_at: formatTimestamp(now),
     keys,
-    leaks,
+    leaks: await countUnreplaced(ctx, env),
     tenants: Math.min(workspace ? workspace.tenant_count + workspace.test_tenant_count : 0, COUNT_MAX),
     projects: await countLiveProjects(read, workspace_id, projects),
     nodes: await countNodes(ctx, { env }),
