@@ -61,12 +61,12 @@ for (const backend of runBackends) {
       const ids: Record<string, string> = {};
       for (const external_id of ["acme-one", "acme-two", "other"]) {
         const id = (ids[external_id] = await tenant(workspace, external_id));
-        for (const n of [1, 2]) await mint(workspace, `${n} of ${external_id.length}`, { tenant_id: id });
+        for (const word of ["former", "latter"]) await mint(workspace, `${word} key`, { tenant_id: id });
       }
       await mint(workspace, "acme named", { tenant_id: ids["other"] });
       const found = (of: string, more = "") => names(workspace, `tenant_id=${ids[of]}&q=acme${more}`);
-      expect(await found("acme-one")).toEqual(["2 of 8", "1 of 8"]);
-      expect(await found("acme-two", "+1&state=active&env=live")).toEqual(["1 of 8"]);
+      expect(await found("acme-one")).toEqual(["latter key", "former key"]);
+      expect(await found("acme-two", "+former&state=active&env=live")).toEqual(["former key"]);
       expect(await found("other")).toEqual(["acme named"]);
       await workspace.call("sk_owner", `DELETE /v1/tenants/${ids["acme-one"]}`);
       const all = await names(workspace, "q=one&include_revoked=true");
