@@ -25,6 +25,7 @@ import {
   returnUnits,
   takeOwed,
   takeUnits,
+  type Demand,
   type OwedCharge,
   type Return,
   type Stored,
@@ -100,9 +101,22 @@ export class QuotaBank {
     return holding;
   }
 
-  /** Takes a block, and at least `units` in all if there are as many. Check `holding.availability` afterwards. */
-  fetch(one: AppliedQuota, units: number): Promise<void> {
-    one.holding.pending ??= this.#transact(one.holding, () => this.#take(one, units));
+  /**
+   * Takes what the requests that wait for this balance ask for, or waits for the transaction that is running. Check
+   * `holding.availability` afterwards.
+   */
+  async fetch(one: AppliedQuota, demand: Demand): Promise<void> {
+    const { holding } = one;
+    holding.demands.add(demand);
+    try {
+      await this.#fetch(one);
+    } finally {
+      holding.demands.delete(demand);
+    }
+  }
+
+  #fetch(one: AppliedQuota): Promise<void> {
+    one.holding.pending ??= this.#transact(one.holding, () => this.#take(one));
     return one.holding.pending;
   }
 
@@ -110,7 +124,7 @@ export class QuotaBank {
   prefetch(one: AppliedQuota): void {
     const { holding, metered } = one;
     if (holding.pending || holding.isTransient || !holding.isLow(metered.quota)) return;
-    this.fetch(one, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
+    this.#fetch(one).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
   }
 
   /** Charges units that were admitted without asking, even beyond zero: nothing may be held of what they use up. */
@@ -232,12 +246,15 @@ export class QuotaBank {
     }
   }
 
-  async #take({ holding, metered }: AppliedQuota, units: number): Promise<void> {
+  async #take({ holding, metered }: AppliedQuota): Promise<void> {
+    const [first] = holding.demands;
     // Otherwise it would not help: another key that shares the balance can spend them, and would fetch them again.
-    if (holding.remaining(metered.quota, this.#clock.now()) >= units) holding.giveUpBeyond(metered.quota);
+    if (holding.remaining(metered.quota, this.#clock.now()) >= (first?.units ?? 0)) holding.giveUpBeyond(metered.quota);
     const returns = holding.takeReturns(this.#clock.now());
-    const need = Math.max(0, units - holding.spendable(metered.quota));
-    const taken = await this.#write(holding, returns, (tx, request) => takeUnits(tx, { ...request, metered, need }));
+    const taken = await this.#write(holding, returns, (tx, request) => {
+      const [demands, spendable] = [[...holding.demands], holding.spendable(metered.quota)];
+      return takeUnits(tx, { ...request, metered, demands, spendable });
+    });
     holding.add(taken, this.#clock.now());
     this.metrics[taken.parts.length > 0 ? "taken" : "empty"]++;
   }
@@ -252,7 +269,7 @@ export class QuotaBank {
   async #write<T extends Written>(
     holding: Holding,
     returns: readonly Return[],
-    work: (tx: Tx, request: Omit<TakeRequest, "need">, after: Stored | null) => Promise<T>,
+    work: (tx: Tx, request: Omit<TakeRequest, "demands" | "spendable">, after: Stored | null) => Promise<T>,
   ): Promise<T> {
     const { metered, workspace_id, owner } = holding;
     const now = this.#clock.now();

@@ -14,12 +14,10 @@ import { denial, statesOf, waitOf, type Refusal, type WithQuotas } from "./resul
 import type { Owed } from "./takes.ts";
 
 /**
- * A request that loses its units to others this often is refused for a second. Each attempt is one transaction, shared
- * by all requests that wait for the balance, and at least one of them gets its units: under contention for the last
- * ones, where a block is one unit, the last of n requests needs n attempts. Taking units for all of them at once would
- * need fewer, but a crash would then cost more than two blocks.
+ * A request that loses its units to others this often is refused for a second. One attempt is enough unless a request
+ * under another amount, or a lease that asks for more, is faster: each takes units for all requests that wait.
  */
-const ATTEMPTS_MAX = 1_000;
+const ATTEMPTS_MAX = 100;
 /** What was spent of each quota, or who refused. */
 type SpendResult = Spent[] | { readonly refusedBy: readonly Refusal[] };
 
@@ -238,7 +236,7 @@ async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: numbe
   const { quotas, clock } = ctx.services;
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const missing = applied.filter((one) => availabilityOf(one, units, clock.now()) === "unknown");
-    await Promise.all(missing.map((one) => quotas.fetch(one, units)));
+    await Promise.all(missing.map((one) => quotas.fetch(one, { units, most })));
     const spent = trySpend(applied, units, most, clock.now());
     if (spent !== undefined) return spent;
   }

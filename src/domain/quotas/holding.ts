@@ -6,7 +6,7 @@ import type { Period } from "../../kernel/quotas/period.ts";
 import type { Quota } from "../../kernel/quotas/quota.ts";
 import { isWithin, type Block, type Spent } from "./blocks.ts";
 import type { Metered } from "./definitions.ts";
-import { availableOf, type Return, type Stored, type Taken, type Usage, type Written } from "./takes.ts";
+import { availableOf, type Demand, type Return, type Stored, type Taken, type Usage, type Written } from "./takes.ts";
 
 /** How long a denial is trusted, unless this process changes the balance: another process may give units back. */
 const EXHAUSTED_MS = 1_000;
@@ -42,6 +42,8 @@ export class Holding {
   stored: Stored | null = null;
   /** The transaction in flight; one at a time. */
   pending: Promise<void> | null = null;
+  /** Of the requests that wait for a transaction, the first one first. */
+  readonly demands = new Set<Demand>();
   /** Counts transactions, so that a read notices one in between. */
   transactions = 0;
   /**
@@ -218,7 +220,9 @@ export class Holding {
     const available = this.stored === null ? 0 : availableOf(this.stored, quota);
     const isReport = overage === "report";
     const size = blockSize(isReport ? Math.max(amount, this.stored?.taken ?? 0) : available + this.unspent);
-    while (this.unspent > (this.pending ? size : 2 * size)) {
+    let kept = this.pending ? size : 2 * size;
+    for (const { most } of this.demands) kept += most;
+    while (this.unspent > kept) {
       const [oldest] = this.#blocks;
       this.#giveUp((block) => block === oldest);
     }

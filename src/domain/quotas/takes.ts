@@ -73,9 +73,14 @@ export function grantsName({ subject_id, env, quota_id }: GrantedTo): string {
 type ReadRequest = { metered: Metered; process_id: string; now: number };
 type BalanceRequest = ReadRequest & { workspace_id: string };
 
+/** What a request that waits needs, and what it would use. */
+export type Demand = { readonly units: number; readonly most: number };
+
 export type TakeRequest = BalanceRequest & {
-  /** Units without which nothing is taken; 0 asks for a block. */
-  need: number;
+  /** Of the requests that wait, the first one first; none: asks for a block. */
+  demands: readonly Demand[];
+  /** Units that they can spend already. */
+  spendable: number;
 };
 
 type State = { row: QuotaBalanceRow; period: Period };
@@ -147,7 +152,11 @@ function sumHeld(rows: readonly (HeldUnits & Pick<QuotaHoldingRow, "period_start
 export type Written = { readonly parts: Part[]; readonly stored: Stored | null };
 export type Taken = Written & { readonly stored: Stored };
 
-/** Takes a block, or `need` units if that is more. No parts: there are not enough. */
+/**
+ * Takes a block, and beside it what requests wait for if that is more than a block: it is spent as soon as it is
+ * durable, so that a crash costs no more than blocks and requests without a response. No parts: there are too few units
+ * for any of them. bench: insight/lease-quota
+ */
 export async function takeUnits(tx: Tx, request: TakeRequest): Promise<Taken> {
   return takeFrom(tx, request, await lockedBalance(tx, request));
 }
@@ -158,11 +167,12 @@ async function takeFrom(tx: Tx, request: TakeRequest, at: State, owed = 0): Prom
   const { quota } = request.metered;
   for (let attempt = 1; ; attempt++) {
     const sources = await sourcesOf(tx, request, at);
-    const units = owed > 0 ? owed : unitsToTake(quota, leftIn(sources), at.row.taken, request.need);
+    const { units, isEnough } =
+      owed > 0 ? { units: owed, isEnough: true } : unitsToTake(request, leftIn(sources), at.row.taken);
     const parts = units === 0 ? [] : allocate(units, sources);
     if (await takeFromGrants(tx, parts)) {
       const left = sources.map((source) => notBelowZero({ ...source, left: source.left - unitsOf(parts, source) }));
-      const isExhausted = units < request.need || (quota.overage === "deny" && leftIn(left) === 0);
+      const isExhausted = !isEnough || (quota.overage === "deny" && leftIn(left) === 0);
       const others = isExhausted ? await sumOthers(tx, request, at.period) : null;
       const row = { ...at.row, taken: at.row.taken + units, from_amount: at.row.from_amount + amountIn(parts) };
       if (units > 0) await updateBalance.run(tx, { ...row, used_at: now });
@@ -194,7 +204,7 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   // Lock before reading what was charged: the same units may be arriving at another process.
   const at = await lockedBalance(tx, request);
   const charge = async (owed: number): Promise<Stored> =>
-    (await takeFrom(tx, { ...request, need: 0 }, at, owed)).stored;
+    (await takeFrom(tx, { ...request, demands: [], spendable: 0 }, at, owed)).stored;
   if (id === null) return charge(units);
   const receipt = { name: `quota owed\n${subject_id}/${env}/${quota.id}\n${id}`, now };
   const charged = await unitsOfReceipt(tx, receipt);
@@ -204,10 +214,24 @@ export async function takeOwed(tx: Tx, request: BalanceRequest, { units, id, sto
   return charge(owed);
 }
 
-function unitsToTake(quota: Quota, available: number, taken: number, need: number): number {
+/** `isEnough`: for all requests that wait. */
+function unitsToTake({ metered, demands, spendable }: TakeRequest, available: number, taken: number) {
+  const { overage, amount } = metered.quota;
+  const isReport = overage === "report";
   // Without a bound the block grows with what is used, so that a busy key does not wait for every request.
-  if (quota.overage === "report") return Math.max(need, blockSize(Math.max(available, quota.amount, taken)));
-  return available < Math.max(1, need) ? 0 : Math.min(available, Math.max(need, blockSize(available)));
+  const block = blockSize(isReport ? Math.max(available, amount, taken) : available);
+  const left = isReport ? Number.POSITIVE_INFINITY : available + spendable;
+  let [wanted, fitting] = [0, 0];
+  for (const { units, most } of demands) {
+    if (wanted + units > left) continue;
+    wanted += Math.max(units, Math.min(most, block, left - wanted));
+    fitting++;
+  }
+  const isEnough = fitting === demands.length;
+  if (fitting === 0 && !isEnough) return { units: 0, isEnough };
+  const missing = wanted - spendable;
+  const units = missing > block ? missing + block : block;
+  return { units: isReport ? units : Math.min(available, units), isEnough };
 }
 
 const unitsOf = (parts: readonly Part[], { grant }: UnitSource): number =>

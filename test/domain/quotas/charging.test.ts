@@ -20,6 +20,16 @@ for (const backend of backends) {
       expect({ spent, remaining, exceeded }).toEqual({ spent: 100, remaining: 0, exceeded: false });
     });
 
+    it("are taken for all requests that wait at once, except those that cost more than is left", async () => {
+      const metered = await world({ tenant: [quotaOf({ amount: 30 })] });
+      const { metrics } = shared().services.quotas;
+      const before = metrics.taken;
+      const small = Array.from({ length: 40 }, () => metered.check());
+      const [large, ...checks] = await Promise.all([metered.check({ cost: 31 }), ...small]);
+      expect([large.allowed, checks.filter(({ allowed }) => allowed).length]).toEqual([false, 30]);
+      expect(metrics.taken - before).toBeLessThanOrEqual(3);
+    });
+
     it("answer with what is left, and when it is refilled", async () => {
       const metered = await world({ key: [quotaOf({ amount: 2, refill: "daily" })] });
       const first = await metered.check();
