@@ -130,7 +130,7 @@ const SEVERAL: Record<string, string> = {
   "src/domain/policy/page-cache.ts": "#building #entries #keysOf #uncompressed #unpacking",
   "src/domain/quotas/bank.ts": "#fair #holdings #refused UNWRITTEN",
   "src/domain/quotas/definitions.ts": "#changes #entries",
-  "src/domain/quotas/holding.ts": "#blocks #returns",
+  "src/domain/quotas/holding.ts": "#blocks #returns demands",
   "src/domain/quotas/leases.ts": "#entries #fair",
   "src/domain/series/batch.ts": "#slices METHODS",
   "src/domain/series/caps.ts": "#seen ALWAYS_NAMED",

@@ -101,18 +101,11 @@ export class QuotaBank {
     return holding;
   }
 
-  /**
-   * Takes what the requests that wait for this balance ask for, or waits for the transaction that is running. Check
-   * `holding.availability` afterwards.
-   */
-  async fetch(one: AppliedQuota, demand: Demand): Promise<void> {
-    const { holding } = one;
-    holding.demands.add(demand);
-    try {
-      await this.#fetch(one);
-    } finally {
-      holding.demands.delete(demand);
-    }
+  /** Takes what waiting requests ask for. Check `holding.availability` afterwards. */
+  fetch(one: AppliedQuota, demand: Demand): Promise<void> {
+    const { demands } = one.holding;
+    demands.add(demand);
+    return this.#fetch(one).finally(() => demands.delete(demand));
   }
 
   #fetch(one: AppliedQuota): Promise<void> {

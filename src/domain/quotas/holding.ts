@@ -42,7 +42,7 @@ export class Holding {
   stored: Stored | null = null;
   /** The transaction in flight; one at a time. */
   pending: Promise<void> | null = null;
-  /** Of the requests that wait for a transaction, the first one first. */
+  /** What requests that wait for a transaction ask for, the first one first. */
   readonly demands = new Set<Demand>();
   /** Counts transactions, so that a read notices one in between. */
   transactions = 0;

@@ -77,7 +77,7 @@ type BalanceRequest = ReadRequest & { workspace_id: string };
 export type Demand = { readonly units: number; readonly most: number };
 
 export type TakeRequest = BalanceRequest & {
-  /** Of the requests that wait, the first one first; none: asks for a block. */
+  /** What waiting requests ask for, the first one first; none: a block is taken. */
   demands: readonly Demand[];
   /** Units that they can spend already. */
   spendable: number;
