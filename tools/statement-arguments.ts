@@ -6,7 +6,7 @@ import type { StoppedKey } from "../src/store/queries/restore.ts";
 
 export const workspace_id = "w";
 export const after = { created_at: 1, id: "i" };
-export const leak = { workspace_id, env: "live", now: 2, after: { at: 1, id: "i" }, examined: 1 } as const;
+export const leak = { workspace_id, env: "live", now: 2, after: { at: 1, id: "i" }, examined: 1, max: 1 } as const;
 const selected = { workspace_id, project_id: "p", defaults: "[]", limit: 1 };
 export const selections = [
   { ...selected, env: null, tenants: [], tenantRules: false, caps: 0 },

@@ -1,5 +1,5 @@
 // The part of statements.ts about finding keys and tenants.
-import { countPiece, type CountedState } from "../src/store/queries/key-counts.ts";
+import { countPiece, reachesMax, type CountedState } from "../src/store/queries/key-counts.ts";
 import { KEY_STATES, keyTexts, walkTexts, type KeyWalk } from "../src/store/queries/key-search.ts";
 import {
   countTermMatches,
@@ -37,6 +37,8 @@ export const builtForSearch: Record<string, (on: Tx) => Promise<unknown>[]> = {
       successorsIn(on, table, { workspace_id, ids: ["k"], now: 1 }),
     ),
   countPiece: (on) => counts.map((count) => countPiece(on, count)),
+  reachesMax: (on) =>
+    counts.map((count) => reachesMax(on, { ...count, projects: null, isDeleting: false, hasSuspended: false })),
   keysToIndex: (on) => [keysToIndex(on, "p", ["i"])],
   keyTexts: (on) => walks.map((walk) => keyTexts(on, walk, ["i"])),
   walkTerms: (on) => [

@@ -17,7 +17,7 @@ import { QUARANTINE_MS } from "./quarantine.ts";
 
 const UNREPLACED_MAX = 1_000;
 /** Keys that are read in one turn of the event loop, and in all: more than that are not counted. */
-const PIECE_KEYS = 500;
+const PIECE_KEYS = 1_000;
 const EXAMINED_MAX = 10_000;
 
 /** A credential of some projects sees API keys of those projects alone. */
@@ -40,8 +40,9 @@ async function countLeaked({ services, actor }: Ctx<Vendor>, scope: LeakScope) {
   let [unreplaced, stops_at] = [0, Infinity];
   // Quarantined earlier, a key has ended.
   let after: WalkPosition | undefined = { at: scope.now - QUARANTINE_MS, id: LAST_ID };
-  for (let examined = 0; after && examined < EXAMINED_MAX && unreplaced < UNREPLACED_MAX; examined += PIECE_KEYS) {
-    const query: LeakedKeys = { ...scope, projects, after, examined: PIECE_KEYS };
+  for (let examined = 0; after && examined < EXAMINED_MAX; examined += PIECE_KEYS) {
+    const max = UNREPLACED_MAX - unreplaced;
+    const query: LeakedKeys = { ...scope, projects, after, examined: PIECE_KEYS, max };
     const piece = await countLeakedKeys(services.store.read, query);
     unreplaced += piece.unreplaced;
     stops_at = Math.min(stops_at, piece.stops_at ?? Infinity);

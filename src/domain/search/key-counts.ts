@@ -4,12 +4,14 @@ import { DAY_MS } from "../../kernel/durations.ts";
 import { mapInTurns } from "../../platform/event-loop.ts";
 import {
   countPiece,
+  reachesMax,
   suspendedTenant,
   type CountedPiece,
   type CountedState,
   type KeyCount,
 } from "../../store/queries/key-counts.ts";
 import { runningCascade } from "../../store/queries/key-search.ts";
+import type { Reader } from "../../store/engine/tx.ts";
 import { projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { inThreadSlot, threadReader } from "../core/read-slots.ts";
@@ -23,8 +25,8 @@ const EXAMINED_THERE = 25_000;
 /** The same where more is read of each than the index of its state: on SQLite that holds the event loop for longer. */
 const LOOKED_UP_HERE = 2_500;
 
-/** Counts up to `max` keys of each state. */
-export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promise<Overview["keys"]> {
+/** Counts up to `max` keys of each state. `made`: at least as many as the workspace has ever made. */
+export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number, made: number): Promise<Overview["keys"]> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
   const { read } = services.store;
@@ -39,21 +41,23 @@ export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number): Promis
     isDeleting: (await runningCascade.first(read, { workspace_id })) !== undefined,
     hasSuspended: (await suspendedTenant.first(read, { workspace_id })) !== undefined,
   };
-  const count = (state: CountedState) => countInState(ctx, { ...scope, state }, max);
+  const mayReach = made >= max;
+  const count = (state: CountedState) => countInState(ctx, { ...scope, state }, max, mayReach);
   const [expiring = 0, idle = 0, quarantined = 0] = await mapInTurns(["expiring", "idle", "quarantined"], count);
   // Each of these is active too: where they reach the bound, active keys need no count.
   const active = Math.max(expiring, idle) === max ? max : await count("active");
   return { active, expiring, idle, quarantined };
 }
 
-async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number): Promise<number> {
+async function countInState(ctx: Ctx<Vendor>, scope: KeyCount, max: number, mayReach: boolean): Promise<number> {
   const { store } = ctx.services;
-  const here = scope.hasSuspended || scope.isDeleting || scope.projects ? LOOKED_UP_HERE : EXAMINED_HERE;
-  const first = { ...scope, after: null, examined: here, max };
+  const isLookedUp = scope.hasSuspended || scope.isDeleting || scope.projects !== null;
+  const first = { ...scope, after: null, examined: isLookedUp ? LOOKED_UP_HERE : EXAMINED_HERE, max };
   // On PostgreSQL it would delay the queries behind it.
-  let { n, end }: CountedPiece = await (store.dialect === "sqlite"
-    ? countPiece(store.read, first)
-    : inThreadSlot(ctx, () => countPiece(threadReader(store), first)));
+  const read = <T>(query: (on: Reader) => Promise<T>): Promise<T> =>
+    store.dialect === "sqlite" ? query(store.read) : inThreadSlot(ctx, () => query(threadReader(store)));
+  if (mayReach && !isLookedUp && (await read((on) => reachesMax(on, first)))) return max;
+  let { n, end }: CountedPiece = await read((on) => countPiece(on, first));
   while (end) {
     const piece = { ...scope, after: end, examined: EXAMINED_THERE, max: max - n };
     const next: CountedPiece = await inThreadSlot(ctx, () => countPiece(threadReader(store), piece));

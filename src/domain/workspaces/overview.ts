@@ -39,14 +39,14 @@ async function computeOverview(ctx: Ctx<Vendor>, env: Env): Promise<Overview> {
   const { read } = services.store;
   const now = services.clock.now();
   const projects = projectsOf(actor);
-  const keys = await countKeys(ctx, env, COUNT_MAX);
+  const head = await headOf.first(read, { workspace_id });
+  const keys = await countKeys(ctx, env, COUNT_MAX, head?.seq ?? 0);
   const workspace = await workspaceById.first(read, { id: workspace_id });
   const firstAllowed = (on: Reader) => firstAllowedAt(on, { workspace_id, env, projects });
   // For some projects alone it examines every row.
   const first = await (projects
     ? inThreadSlot(ctx, () => firstAllowed(threadReader(services.store)))
     : firstAllowed(read));
-  const head = await headOf.first(read, { workspace_id });
   return {
     object: "overview",
     env,

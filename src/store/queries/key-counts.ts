@@ -69,6 +69,30 @@ function isCounted(eb: ExpressionBuilder<Tables, "api_keys">, count: KeyCount, d
   return eb.and(all);
 }
 
+/** What `isCounted` compares where every project counts, no tenant is suspended and nothing is being deleted. */
+const COMPARED = {
+  active: ["disabled_at", "expires_at"],
+  expiring: ["disabled_at"],
+  idle: ["last_used_at", "disabled_at", "expires_at"],
+  quarantined: ["id"],
+} as const satisfies Record<CountedState, readonly (keyof Tables["api_keys"])[]>;
+
+/**
+ * Whether the piece has `max` keys that count. Skipping keys takes two thirds of the time of counting them. bench:
+ * insight/overview
+ */
+export async function reachesMax(on: Reader, piece: Piece & { max: number }): Promise<boolean> {
+  const found = await selectRow(on, (db, dialect) =>
+    db
+      .selectFrom(range(db, piece).select(COMPARED[piece.state]).as("api_keys"))
+      .select((eb) => eb.lit(1).as("one"))
+      .where((eb) => isCounted(eb as unknown as ExpressionBuilder<Tables, "api_keys">, piece, dialect))
+      .limit(1)
+      .offset(piece.max - 1),
+  );
+  return found !== undefined;
+}
+
 /** `end`: the last key of the piece, if more of them may be behind it. */
 export type CountedPiece = { n: number; end: WalkPosition | undefined };
 

@@ -15,6 +15,8 @@ export type LeakedKeys = LeakScope & {
   /** The last key that was examined before, in the order of the reports. */
   after: WalkPosition;
   examined: number;
+  /** No more than these are looked for. */
+  max: number;
 };
 
 /** `stops_at`: when the first of them does. `end`: the last key of the piece, if more of them may be behind it. */
@@ -55,7 +57,8 @@ export async function countLeakedKeys(on: Reader, p: LeakedKeys): Promise<Leaked
       .select((eb) => [eb.fn.count<number>("ends_at").as("unreplaced"), eb.fn.min("ends_at").as("stops_at")]);
   });
   const { n = 0, unreplaced = 0, stops_at = null } = found ?? {};
-  return { unreplaced, stops_at, end: n < p.examined ? undefined : await endOf(on, p) };
+  const isLast = n < p.examined || unreplaced >= p.max;
+  return { unreplaced, stops_at, end: isLast ? undefined : await endOf(on, p) };
 }
 
 function endOf(on: Reader, p: LeakedKeys): Promise<WalkPosition | undefined> {

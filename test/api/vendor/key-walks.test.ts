@@ -6,7 +6,7 @@ import { sharedInstance, type Json, type Workspace } from "../../../harness/inst
 import type { SecretKeyActor } from "../../../src/domain/core/actor.ts";
 import { countKeys } from "../../../src/domain/search/key-counts.ts";
 import { wordsOf } from "../../../src/domain/search/words.ts";
-import { countPiece, type CountedPiece } from "../../../src/store/queries/key-counts.ts";
+import { countPiece, reachesMax, type CountedPiece } from "../../../src/store/queries/key-counts.ts";
 import { KEY_STATES, walkTexts } from "../../../src/store/queries/key-search.ts";
 import type { WalkPosition } from "../../../src/store/queries/page.ts";
 import { countTermMatches } from "../../../src/store/queries/search-terms.ts";
@@ -128,7 +128,7 @@ for (const backend of runBackends) {
       expect([tested.data, tested.next_cursor]).toEqual([[], null]);
       // The first rows of the index are all expired: what is behind them counts too.
       const actor = { kind: "secret_key", workspace_id: workspace.id, env: "live" } as unknown as SecretKeyActor;
-      const count = (max: number) => countKeys({ services: instance.app.services, actor }, "live", max);
+      const count = (max: number) => countKeys({ services: instance.app.services, actor }, "live", max, max);
       expect([(await count(500)).active, (await count(20_000)).active]).toEqual([1, 1]);
     });
 
@@ -157,6 +157,9 @@ for (const backend of runBackends) {
         const expected = { active: 6, expiring: 5, idle: 6, quarantined: 2 }[state];
         expect(count, state).toBe(expected);
         expect(await countPiece(read, { ...piece, examined: 10, max: 2 }), state).toEqual({ n: 2, end: undefined });
+        const reaches = (max: number, examined = 10) => reachesMax(read, { ...piece, examined, max });
+        const reached = [await reaches(expected), await reaches(expected + 1), await reaches(2, 1)];
+        expect(reached, state).toEqual([true, false, false]);
         if (state !== "idle") expect(await names(workspace, `state=${state}`), state).toHaveLength(expected);
       }
     });

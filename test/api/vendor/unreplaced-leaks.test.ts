@@ -97,6 +97,7 @@ for (const backend of runBackends) {
         now,
         after: { at: 1, id: "i" },
         examined: 10,
+        max: 10,
       } as const;
       const plan = await expectNoScan(instance().target, (on) => countLeakedKeys(on, { ...scope, projects: null }));
       if (backend === "sqlite")
