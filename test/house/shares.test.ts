@@ -151,6 +151,7 @@ const SEVERAL: Record<string, string> = {
   "src/platform/native-addons.ts": "loaded preferred",
   "src/ratelimit/memory/cells.ts": "#all #byOwner rules",
   "src/ratelimit/memory/counter.ts": "#slots #spans #used #waits",
+  "src/ratelimit/memory/dirty-rows.ts": "#cells #loadedShared",
   "src/ratelimit/memory/rows.ts": "#bases #chunks",
   "src/ratelimit/memory/rules.ts": "#byNumber #freeNumbers",
   "src/ratelimit/redis/counter.ts": "#ruleNames #tags",

@@ -147,7 +147,7 @@ describe("the largest owner", () => {
     charge(before, "many", "a", 9);
     charge(before, "many", "b", 9);
     const after = make();
-    after.load(before.dirtyRows(100), (id) => (id === "one" ? "single" : "many"));
+    after.load(before.dirtyRows(100), { accountOf: (id) => (id === "one" ? "single" : "many") });
     for (const counter of [before, after]) {
       charge(counter, "new", "n", 3);
       for (let i = 0; i < 11; i++) {

@@ -145,8 +145,9 @@ export async function loadCounters({ store, clock, counters }: Loading): Promise
     for (const id of new Set(rows.map((row) => row.key.slice(0, row.key.indexOf("/"))))) {
       if (!accounts.has(id)) accounts.set(id, (await workspaceById.first(store.read, { id }))?.created_by ?? null);
     }
-    counters.memory.load(rows, accountOf);
-    if (rows.length < FLUSH_ROWS_MAX) return;
+    const more = rows.length === FLUSH_ROWS_MAX;
+    counters.memory.load(rows, { accountOf, more });
+    if (!more) return;
     key = rows.at(-1)?.key ?? "";
   }
 }

@@ -25,7 +25,7 @@ import {
   type Verdict,
   verdictOf,
 } from "../counter.ts";
-import { DirtyRows } from "./dirty-rows.ts";
+import { DirtyRows, type LoadOptions } from "./dirty-rows.ts";
 import { type HeldLease, LeaseTable } from "./leases.ts";
 import { type CellBounds, OVERFLOW_ROW, OWN_ROW, RowIndex, NO_ROW } from "./row-index.ts";
 import { OVERFLOW_SUBJECT } from "./row-store.ts";
@@ -145,9 +145,12 @@ export class MemoryCounter implements Counter {
     this.#dirty.requeue(rows);
   }
 
-  /** Loads what an earlier run saved; once, at the start. Returns how many counters still had units. */
-  load(rows: Iterable<SavedCounter>, accountOf: (workspace_id: string) => string | null = () => null): number {
-    return this.#dirty.load(rows, this.#tick(), accountOf);
+  /**
+   * Loads what an earlier run saved; once, at the start, in pages of any order. Returns how many counters still had
+   * units.
+   */
+  load(rows: Iterable<SavedCounter>, options?: LoadOptions): number {
+    return this.#dirty.load(rows, this.#tick(), options);
   }
 
   /** Cells with changed counters. */

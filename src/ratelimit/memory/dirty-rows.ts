@@ -4,7 +4,7 @@
 import type { RateLimit } from "../../kernel/ratelimit/rule.ts";
 import { lapsesAt, oldestCounted, spanAt, SUB_WINDOWS_AHEAD } from "../../kernel/ratelimit/window.ts";
 import type { Subject } from "../counter.ts";
-import type { Cell } from "./cells.ts";
+import type { Cell, Rule } from "./cells.ts";
 import { OVERFLOW_ROW, OWN_ROW, type RowIndex, NO_ROW } from "./row-index.ts";
 import { OVERFLOW_SUBJECT } from "./row-store.ts";
 import { DIRTY, NONE } from "./rows.ts";
@@ -18,6 +18,13 @@ import {
   type SavedCounter,
 } from "./saved-counter.ts";
 
+export type LoadOptions = {
+  /** Who created a workspace, as requests will name them. */
+  accountOf?: (workspace_id: string) => string | null;
+  /** Another page follows. */
+  more?: boolean;
+};
+
 /** Rows that a cell may save before it is the next cell's turn. */
 const TURN_ROWS = 100;
 
@@ -25,6 +32,8 @@ export class DirtyRows {
   readonly #index: RowIndex;
   /** In the order of their turns: a Set iterates in insertion order. */
   readonly #cells = new Set<Cell>();
+  /** While counters are loaded: until when the overflow counters of these rules are shared. */
+  readonly #loadedShared = new Map<Rule, number>();
 
   constructor(index: RowIndex) {
     this.#index = index;
@@ -84,8 +93,11 @@ export class DirtyRows {
     }
   }
 
-  /** `accountOf` names who created a workspace, as requests will. */
-  load(rows: Iterable<SavedCounter>, now: number, accountOf: (workspace_id: string) => string | null): number {
+  /**
+   * Overflow counters are shared only when the last page is loaded: a subject loaded after its rule's overflow counter
+   * has a counter of its own, and what it had left must not be lost.
+   */
+  load(rows: Iterable<SavedCounter>, now: number, { accountOf = () => null, more = false }: LoadOptions = {}): number {
     let loaded = 0;
     for (const row of rows) {
       const name = parseKey(row.key);
@@ -95,6 +107,7 @@ export class DirtyRows {
       const request = { ...subject, account_id: accountOf(name.workspace_id) };
       if (this.#restore(request, limit, name.subject, windows, now)) loaded++;
     }
+    if (!more) this.#shareLoaded();
     return loaded;
   }
 
@@ -133,10 +146,16 @@ export class DirtyRows {
     return slot !== undefined;
   }
 
-  /** What an overflow counter held before is shared until it expires: it may be of counters that were evicted. */
   #shareUntil(slot: number, until: number): void {
     const rule = this.#index.store.ruleOf(slot);
-    if (rule.overflow === slot) rule.sharedUntil = Math.max(rule.sharedUntil, until);
+    if (rule.overflow !== slot) return;
+    this.#loadedShared.set(rule, Math.max(this.#loadedShared.get(rule) ?? 0, until));
+  }
+
+  /** What an overflow counter held before is shared until it expires: it may be of counters that were evicted. */
+  #shareLoaded(): void {
+    for (const [rule, until] of this.#loadedShared) rule.sharedUntil = Math.max(rule.sharedUntil, until);
+    this.#loadedShared.clear();
   }
 
   #open(request: Subject, limit: RateLimit, subject: string, now: number): number {

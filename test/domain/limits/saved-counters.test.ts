@@ -3,7 +3,12 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "v
 import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, vendorOf, type TestServices } from "../../../harness/instances/test-services.ts";
 import { checkLimits, flushAllCounters, flushCounters, loadCounters } from "../../../src/domain/limits/ratelimit.ts";
+import { record } from "../../../src/domain/core/record.ts";
 import type { RateLimit } from "../../../src/kernel/ratelimit/rule.ts";
+import { lapsesAt, spanAt } from "../../../src/kernel/ratelimit/window.ts";
+import { OVERFLOW_SUBJECT } from "../../../src/ratelimit/memory/row-store.ts";
+import { formatWindows, keyOf } from "../../../src/ratelimit/memory/saved-counter.ts";
+import { saveCounters } from "../../../src/store/queries/rate-counters.ts";
 
 const ruleOf = (id: string, window_ms: number): RateLimit => ({
   id,
@@ -54,6 +59,30 @@ for (const backend of runBackends) {
       onTestFinished(() => taken.mockRestore());
       expect(await flushCounters(services)).toBe(1_200);
       expect(taken.mock.results.map(({ value }) => (value as unknown[]).length)).toEqual([500, 500, 200, 0]);
+    });
+
+    it("of a rule that overflowed count apart again, in every page that is loaded", async () => {
+      const { services, clock } = fixture;
+      const ctx = await vendorOf(services);
+      const { workspace_id } = ctx.actor;
+      const project_id = services.newId();
+      const limits = [ruleOf("overflowed", 60_000)];
+      const first = spanAt(limits[0]!, clock.steady());
+      const subjects = Array.from({ length: 5_100 }, () => services.newId()).toSorted();
+      const rows = [OVERFLOW_SUBJECT, ...subjects].map((subject) => ({
+        key: keyOf({ ...limits[0]!, workspace_id, project_id, env: "live", subject }),
+        lapses_at: lapsesAt(limits[0]!, first),
+        windows: formatWindows(first, [subject === OVERFLOW_SUBJECT ? 100 : 1]),
+      }));
+      await record(services, (tx) => saveCounters(tx, rows));
+      await using later = await fixture.another();
+      await loadCounters(later.services);
+      const left = async (key_id: string) => {
+        const body = { project_id, env: "live" as const, tenant_id: null, key_id, cost: 0, limits };
+        return (await checkLimits({ ...ctx, services: later.services }, body)).policies[0]!.remaining;
+      };
+      expect(await Promise.all([subjects[0]!, subjects.at(-1)!].map(left))).toEqual([99, 99]);
+      expect(await left(services.newId())).toBe(0); // it may have shared the overflow counter
     });
 
     it("belong to the account that created their workspace when they are loaded", async () => {

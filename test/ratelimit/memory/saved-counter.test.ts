@@ -181,6 +181,26 @@ describe("saved counters", () => {
     expect(later.check(ask([minute], { key_id: "d", cost: 0 })).policies[0]!.remaining).toBe(80);
   });
 
+  it.each([
+    ["at the same cap", 4],
+    ["when the cap was raised between two runs", 100],
+  ])("of a rule that overflowed count apart again, in pages of the order of keys, %s", (_, counters) => {
+    const clock = handClock();
+    const before = memoryCounter(clock.now, { bounds: { counters: 4 } });
+    const limits = [sliding(10, 60_000)];
+    const own = [null, A, B, C];
+    for (const key_id of own) before.check(ask(limits, { key_id, cost: 9 }));
+    for (const key_id of [D, idOf(5)]) before.check(ask(limits, { key_id, cost: 4 })); // share the overflow counter
+    const rows = before.dirtyRows(10).toSorted((a, b) => (a.key < b.key ? -1 : 1));
+    expect(rows.map((row) => parseKey(row.key)!.subject)).toEqual(["*", "-", A, B, C]);
+    const after = memoryCounter(clock.now, { bounds: { counters } });
+    expect([after.load(rows.slice(0, 3), { more: true }), after.load(rows.slice(3))]).toEqual([3, 2]);
+    expect(after.metrics()).toMatchObject({ counters: 4, overflow_counters: 1 });
+    const left = (key_id: string | null) => after.check(ask(limits, { key_id, cost: 0 })).policies[0]!.remaining;
+    expect(own.map(left)).toEqual([1, 1, 1, 1]);
+    expect([D, idOf(5), idOf(6)].map(left)).toEqual([2, 2, 2]);
+  });
+
   it("count as of now when the clock was set back between two runs", () => {
     const clock = handClock();
     const counter = memoryCounter(clock.now);
