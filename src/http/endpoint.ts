@@ -46,7 +46,10 @@ type Declaration<N extends AccessName, P, Q, B, O extends Schema> = {
   failures?: readonly FailureName[];
   /** Audit actions this endpoint may write. One that lists none writes no audit row. */
   emits?: readonly Action[];
-  /** Stores input of the caller although it writes no audit row. */
+  /**
+   * True: stores input of the caller although it writes no audit row. False: ends something, or judges for itself
+   * whether there is room.
+   */
   stores?: boolean;
   /**
    * Whether a successful response shows nothing that is stored. It then does not wait until the commits of others are

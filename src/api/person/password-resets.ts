@@ -24,5 +24,6 @@ export const passwordResetsConsume = endpoint("POST /v1/auth/password_resets/con
   output: z.strictObject({ object: z.literal("password_reset"), consumed: z.literal(true) }),
   failures: ["invalid_token", "overloaded"],
   emits: ["user.password_reset", "user.email_verified"],
+  stores: false, // ends the old password and every session
   handle: (ctx, { body }) => consumeReset(ctx, body),
 });

@@ -95,6 +95,7 @@ export const keysBulk = endpoint("POST /v1/bulk/keys", {
   idempotent: true,
   failures: ["test_cannot_live", "bulk_unexpected", "older_process", "unavailable", "share_full"],
   emits: ["api_key.revoked", "api_key.disabled", "api_key.enabled", "api_key.rotated", "api_key.updated"],
+  stores: false, // judged by the action
   handle: (ctx, { body: { filter, overlap_hours = 24, grace_days = 30, ...bulk } }) => {
     const { created_before, created_after, unused_since, ...rest } = filter;
     const times = { created_before, created_after, unused_since };

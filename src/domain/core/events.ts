@@ -65,7 +65,10 @@ export function isDeploymentAction(action: Action): action is DeploymentAction {
   return action in deploymentActions;
 }
 
-/** Actions that only end something: they need no room, and a caller that may store nothing more may still do them. */
+/**
+ * Actions that only end something: they need hardly any room, and a caller that may store nothing more may still do
+ * them. A new password ends the old one, and sessions; the throttles of logins and emails bound how often.
+ */
 export const ENDING_ACTIONS: ReadonlySet<Action> = new Set<Action>([
   "workspace_member.removed",
   "workspace_invite.revoked",
@@ -81,6 +84,8 @@ export const ENDING_ACTIONS: ReadonlySet<Action> = new Set<Action>([
   "secret_key.revoked",
   "secret_key.quarantined",
   "session.revoked",
+  "user.password_changed",
+  "user.password_reset",
 ]);
 
 /** Target types whose payload a test principal may read; for all others it gets {}. */

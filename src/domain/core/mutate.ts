@@ -34,6 +34,8 @@ type MutationScope = {
   locks?: readonly string[];
   /** Its cost in ordinary changes: bounds how many large changes share a commit, which others wait for. */
   weight?: number;
+  /** Its response is stored for its idempotency key although other requests of the endpoint may go without. */
+  mustStoreResponse?: boolean;
   /** The failure that a violated unique index means to the caller; undefined for an internal error. */
   onConflict?: (target: string) => Failure | undefined;
 };
@@ -45,7 +47,8 @@ export async function mutate<T>(
 ): Promise<T> {
   const { services, replay } = ctx;
   const owner = ownerOf(ctx.actor);
-  const isStored = replay && (!replay.isOptional || services.writtenBytes.hasRoom(owner));
+  const isOptional = replay?.isOptional && !scope.mustStoreResponse;
+  const isStored = replay && (!isOptional || services.writtenBytes.hasRoom(owner));
   const chains = [scope.workspace_id, scope.deployment || scope.workspace_id === null ? NIL_WORKSPACE : null];
   let done: MutationResult<T> | undefined;
   const job = {

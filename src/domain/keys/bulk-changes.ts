@@ -23,7 +23,7 @@ import { mintKey, onHashConflict, retryOnHashCollision, type NewCredential } fro
 import { keyPrefixesOf } from "../workspaces/key-prefixes.ts";
 import type { Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
-import type { Event } from "../core/events.ts";
+import { ENDING_ACTIONS, type Action, type Event } from "../core/events.ts";
 import type { KeyPolicy } from "../key-policy/key-policy.ts";
 import { mutate, unchanged } from "../core/mutate.ts";
 import { planOfKey } from "../plans/plans.ts";
@@ -35,6 +35,17 @@ import { keyRotated, rotatedRows } from "./key-rotation.ts";
 const ROTATED_BYTES = MIB;
 /** Keys that one statement changes, and that are read at once: a key may have 64 KiB, and a change rewrites its row. */
 const KEYS_AT_ONCE = 25;
+
+const AUDITED_AS = {
+  revoke: "api_key.revoked",
+  disable: "api_key.disabled",
+  enable: "api_key.enabled",
+  rotate: "api_key.rotated",
+  cap_expiry: "api_key.updated",
+} as const satisfies Record<BulkAction, Action>;
+
+/** Whether it only ends keys: it is then never refused for want of room. */
+export const endsKeys = (action: BulkAction): boolean => ENDING_ACTIONS.has(AUDITED_AS[action]);
 
 export type BulkKeyView = {
   id: string;
@@ -77,8 +88,13 @@ export async function changePage<T>(ctx: Ctx<Vendor>, page: Page, respond: (chan
     const minted = new Map(
       rotated.map(({ id, env, project_id }) => [id, mintKey(prefixes.get(project_id) ?? OWN_PREFIX, env)]),
     );
-    const weight = Math.max(1, page.keys.length);
-    return mutate(ctx, { workspace_id, weight, onConflict: onHashConflict }, async (tx) => {
+    const scope = {
+      workspace_id,
+      weight: Math.max(1, page.keys.length),
+      onConflict: onHashConflict,
+      mustStoreResponse: !endsKeys(page.action), // new keys are shown only there
+    };
+    return mutate(ctx, scope, async (tx) => {
       const keys = await stillEligible(tx, page);
       const [first, ...rest] = keys;
       if (!first) return unchanged(respond({ data: [], versions: [], next: page.next }));
@@ -142,13 +158,11 @@ async function switchPage(ctx: Ctx<Vendor>, tx: Tx, page: Page, keys: Some): Pro
   }
   const eventOf = ({ id, env }: BulkKey): Event => {
     const payload = action === "enable" ? { env, bulk_id } : { env, reason, bulk_id };
-    return { action: ACTIONS[action as keyof typeof ACTIONS], target_id: id, payload };
+    return { action: AUDITED_AS[action], target_id: id, payload };
   };
   const [first, ...rest] = keys;
   return { data: keys.map(viewBulkKey), versions, next, events: [eventOf(first), ...rest.map(eventOf)] };
 }
-
-const ACTIONS = { revoke: "api_key.revoked", disable: "api_key.disabled", enable: "api_key.enabled" } as const;
 
 function columnsOf(action: BulkAction, now: number, reason: string | null): Omit<BulkChange, "policy_version"> {
   if (action === "revoke") return { revoked_at: now, revoked_reason: reason, revoked_cause: "revoked" };

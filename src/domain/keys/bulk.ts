@@ -18,7 +18,7 @@ import {
 import type { PageKey } from "../../store/queries/page.ts";
 import { projectPolicies } from "../../store/queries/projects.ts";
 import type { Reader } from "../../store/engine/tx.ts";
-import { confinedTo, projectsOf, type Vendor } from "../core/actor.ts";
+import { confinedTo, ownerOf, projectsOf, type Vendor } from "../core/actor.ts";
 import type { Ctx } from "../core/context.ts";
 import { ListCursor } from "../core/cursor.ts";
 import { parseKeyPolicy } from "../key-policy/key-policy.ts";
@@ -26,7 +26,7 @@ import { visibleEnv } from "../core/env-access.ts";
 import { versionGate } from "../core/version-gate.ts";
 import { findReplay } from "../idempotency/replays.ts";
 import { inFleetSlot, inThreadSlot, threadReader } from "../core/read-slots.ts";
-import { changePage, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
+import { changePage, endsKeys, viewBulkKey, type BulkKeyView, type PageChange } from "./bulk-changes.ts";
 
 /** Keys that one call examines at most to find a page. */
 export const EXAMINED_MAX = 5_000;
@@ -77,6 +77,8 @@ export async function bulkKeys(ctx: Ctx<Vendor>, bulk: Bulk): Promise<BulkResult
   const env = visibleEnv(actor, bulk.filter.env);
   const replayed = ctx.replay && (await findReplay(services.store.read, ctx.replay, services.clock.now()));
   if (replayed) return replayed.value as BulkResult; // whatever matches by now
+  // Here and not before the lookup: a rotation that filled the share must still show its keys to a retry.
+  if (!dry_run && !endsKeys(action)) services.writtenBytes.requireRoom(ownerOf(actor));
   if (action === "disable") await versionGate.assertKnownEverywhere(services, "disabled keys");
   const pages = new ListCursor(ctx, "bulk", { action, filter: JSON.stringify(bulk.filter) });
   const run = bulk.cursor === undefined ? startRun(ctx, pages, bulk.bulk_id) : continueRun(ctx, pages, bulk.cursor);
