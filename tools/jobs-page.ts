@@ -13,7 +13,8 @@ const ABOUT: Record<JobName, string> = {
   "idempotency replays": "Deletes expired responses to requests with an `Idempotency-Key`.",
   "idempotency records": "Deletes expired idempotency records of nodes.",
   "idempotency counts": "Corrects the counts of idempotency records.",
-  "silent nodes": "Deletes nodes that have not polled for a long time.",
+  "silent nodes":
+    "Deletes nodes that have not polled for a long time. Those that were seen by a clock that was ahead count as seen now.",
   presence:
     "Records that the service is running. After an outage, nodes that could not report in the meantime still count in receipts.",
   "delta log": "Deletes policy changes that are too old for a delta.",

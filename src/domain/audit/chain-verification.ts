@@ -3,7 +3,7 @@
 // A response says how far the mark reaches and how old it is, and never calls rows verified that nothing has read.
 import { utf8 } from "../../kernel/crypto/bytes.ts";
 import { GENESIS_HASH, type BreakReason } from "../../kernel/audit/chain.ts";
-import { DAY_MS, HOUR_MS } from "../../kernel/durations.ts";
+import { DAY_MS, HOUR_MS, isFuture, latestCredible } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { verifyEd25519 } from "../../platform/crypto.ts";
@@ -105,8 +105,9 @@ function startFull(services: Services, workspace_id: string): void {
 export async function verifyDueChains(services: Services): Promise<void> {
   const { audit_verify_rows: rows, audit_verify_every: everyMs } = services.settings;
   if (everyMs === null) return;
-  const before = services.clock.now() - everyMs;
-  for (const { workspace_id } of await chainsDueForVerification.all(services.store.read, { rows, before })) {
+  const now = services.clock.now();
+  const due = { rows, before: now - everyMs, latest: latestCredible(now) };
+  for (const { workspace_id } of await chainsDueForVerification.all(services.store.read, due)) {
     if (services.shutdown.signal.aborted) return;
     await verifyFull(services, workspace_id);
   }
@@ -135,13 +136,14 @@ async function storeMark(
 }
 
 /**
- * Null unless our key signed it, not long ago: a stranger's mark, or an old one that was put back, would hide rows that
- * were altered since.
+ * Null unless our key signed it, not long ago: a stranger's mark, an old one that was put back, or one of a clock that
+ * was ahead would hide rows that were altered since.
  */
 async function readMark(services: Services, workspace_id: string): Promise<AuditMarkRow | null> {
   const row = await markOf.first(services.store.read, { workspace_id });
-  const oldest = services.clock.now() - 2 * (services.settings.audit_verify_every ?? DAY_MS);
-  if (!row || row.verified_at < oldest) return null;
+  const now = services.clock.now();
+  const oldest = now - 2 * (services.settings.audit_verify_every ?? DAY_MS);
+  if (!row || row.verified_at < oldest || isFuture(row.verified_at, now)) return null;
   const { signature, ...mark } = row;
   const { publicKey } = await loadCheckpointSigner(services);
   const text = await signedText(services, mark);

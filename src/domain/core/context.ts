@@ -87,7 +87,7 @@ export type Services = {
   readonly quotas: QuotaBank;
   /** Idempotency claims of the vendor's API. */
   readonly claims: ClaimStore;
-  /** The time of claims in the database. */
+  /** The time of claims in the database; on PostgreSQL the database's own. */
   readonly claimNow: (tx: Tx) => number | Promise<number>;
   /** Projects, tenants and keys already known to belong to a workspace, for ingest. */
   readonly knownIds: KnownIds;

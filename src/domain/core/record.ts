@@ -28,17 +28,17 @@ export function reap<P>(
   statement: Statement<P & { limit: number }, unknown>,
   due: P,
 ): Promise<number> {
-  return deleteInPieces(services, (tx, limit) => statement.run(tx, { ...due, limit }));
+  return inPieces(services, (tx, limit) => statement.run(tx, { ...due, limit }));
 }
 
-/** Deletes rows in a transaction for each piece: there may be too many for one. Returns their number. */
-export async function deleteInPieces(
+/** Deletes or changes rows in a transaction for each piece: there may be too many for one. Returns their number. */
+export async function inPieces(
   services: { readonly store: Store },
   piece: (tx: Tx, limit: number) => Promise<number>,
 ): Promise<number> {
   for (let total = 0; ; ) {
-    const deleted = await record(services, (tx) => piece(tx, PIECE_ROWS));
-    total += deleted;
-    if (deleted < PIECE_ROWS) return total;
+    const rows = await record(services, (tx) => piece(tx, PIECE_ROWS));
+    total += rows;
+    if (rows < PIECE_ROWS) return total;
   }
 }

@@ -31,7 +31,7 @@ import { limitRefusal } from "../limits/throttles.ts";
 import { requireEnvAccess } from "../core/env-access.ts";
 import type { Machine, Services } from "../core/context.ts";
 import { threadReader } from "../core/read-slots.ts";
-import { deleteInPieces, record } from "../core/record.ts";
+import { inPieces, record } from "../core/record.ts";
 import type { Vault } from "../vault/vault.ts";
 import { sha256Hex } from "../../platform/crypto.ts";
 
@@ -74,7 +74,7 @@ export function databaseClaims(services: Pick<Services, "store" | "claimNow" | "
 
 /** Deletes expired records in small transactions, so that claims do not wait behind a long one. */
 export function reapIdempotency(services: Services): Promise<number> {
-  return deleteInPieces(services, async (tx, limit) => reapRecords(tx, await services.claimNow(tx), limit));
+  return inPieces(services, async (tx, limit) => reapRecords(tx, await services.claimNow(tx), limit));
 }
 
 /**

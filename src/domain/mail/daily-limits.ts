@@ -3,7 +3,7 @@
 // a stranger could use up its limit, and by that refuse it to everyone else.
 // Caution: counting reads first and inserts then, so a job that counts declares `mailLocks`. Otherwise n processes on
 // one PostgreSQL that count at the same moment admit up to n times a limit.
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, latestCredible } from "../../kernel/durations.ts";
 import { fail, type Failure } from "../../kernel/errors.ts";
 import { soleOwner } from "../../fairness/owners.ts";
 import type { Tx } from "../../store/engine/tx.ts";
@@ -39,11 +39,11 @@ export async function countInviteMail(
   if ((await countQueuedOf.count(tx, { account_id })) >= QUEUED_MAX) throw queueFull(services, account_id);
   if (!throttle) return now;
   const address_key = throttleKey(services, mail.email_key);
-  const since = now - DAY_MS;
-  const toAddress = await mailOfAccountTo.first(tx, { account_id, address_key, since });
+  const counted = { account_id, since: now - DAY_MS, latest: latestCredible(now) };
+  const toAddress = await mailOfAccountTo.first(tx, { ...counted, address_key });
   if ((toAddress?.n ?? 0) >= INVITES_TO_ONE_ADDRESS)
     throw spent(services, "invites_address", account_id, INVITES_TO_ONE_ADDRESS, toAddress);
-  const inAll = await mailOfAccount.first(tx, { account_id, since });
+  const inAll = await mailOfAccount.first(tx, counted);
   if ((inAll?.n ?? 0) >= perDay) throw spent(services, "invites", account_id, perDay, inAll);
   const sends_at = await nextSend(tx, "invite", address_key, now);
   const sent = sends_at < mail.until ? sends_at : null;
@@ -72,7 +72,8 @@ export async function countRequestedMail(
 
 /** Now, or when the oldest of the newest ten is a day old: so no day has more than ten. */
 async function nextSend(tx: Tx, kind: string, address_key: string, now: number): Promise<number> {
-  const newest = await latestSends.all(tx, { kind, address_key, limit: MAILS_OF_A_KIND });
+  const latest = latestCredible(now);
+  const newest = await latestSends.all(tx, { kind, address_key, latest, limit: MAILS_OF_A_KIND });
   const oldest = newest.length < MAILS_OF_A_KIND ? null : (newest.at(-1)?.sends_at ?? null);
   return oldest === null ? now : Math.max(now, oldest + DAY_MS);
 }

@@ -1,7 +1,7 @@
 // The outbox: a message is sealed and queued in the transaction that causes it, and sent after the commit. Delivery is
 // at least once: after a crash between sending and recording it, the message is sent again with the same Message-ID.
 import { randomInt } from "node:crypto";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../kernel/durations.ts";
+import { DAY_MS, HOUR_MS, latestCredible, MINUTE_MS } from "../../kernel/durations.ts";
 import { fail } from "../../kernel/errors.ts";
 import { formatTimestamp, formatTimestampOrNull } from "../../kernel/timestamps.ts";
 import { MailRefused, type Mail } from "./message.ts";
@@ -144,7 +144,7 @@ export async function reapOutbox(services: Services): Promise<void> {
   const [sent, dead] = [now - KEEP_SENT_MS, now - KEEP_DEAD_MS];
   await reap(services, reapMail, { state: "sent", before: sent });
   await reap(services, reapMail, { state: "dead", before: dead });
-  await reap(services, reapMailCounts, { before: now - DAY_MS });
+  await reap(services, reapMailCounts, { before: now - DAY_MS, latest: latestCredible(now) });
   await services.mail.transport.prune();
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Ledger } from "../../fairness/ledger.ts";
 import { cellOwner } from "../../fairness/owners.ts";
 import type { Env } from "../../kernel/credentials.ts";
-import { DAY_MS } from "../../kernel/durations.ts";
+import { DAY_MS, isFuture } from "../../kernel/durations.ts";
 import { Failure } from "../../kernel/errors.ts";
 import { yieldToEventLoop } from "../../platform/event-loop.ts";
 import type { Log } from "../../platform/log.ts";
@@ -22,7 +22,7 @@ import { bytesOf, keyOf, noteLost, writeReports } from "./reports.ts";
 import type { NodeBounds, NodeReport } from "./reports.ts";
 import { LostReports } from "./lost-reports.ts";
 import { ReportQueue, type PendingReport } from "./report-queue.ts";
-import { envOf, hasTraits, traitsOf, type PollingNode } from "./traits.ts";
+import { envOf, hasTraits, traitsOf, type NodeTraits, type PollingNode } from "./traits.ts";
 
 export const NODE_RETENTION_MS = DAY_MS;
 /** How often to write that a node is still there, at most. */
@@ -108,7 +108,7 @@ export class NodeRegistry {
     if (known?.version === version) {
       // The node may have acknowledged a later version to another process, and have gone back to this one since.
       if (version < head.version) this.#known.markStale(key);
-      else if (isRegistered && this.#isFresh(known, node)) return true;
+      else if (isRegistered && this.#isFresh(known, traitsOf(node))) return true;
     }
     this.#enqueue(key, this.#report(head, node, version));
     return isRegistered;
@@ -146,9 +146,10 @@ export class NodeRegistry {
     this.#enqueue(key, { ...this.#report(head, node, null), leaving: true });
   }
 
-  /** Whether the database knows the node as it is, and saw it lately. */
-  #isFresh(known: KnownNode, node: PollingNode): boolean {
-    return hasTraits(known, traitsOf(node)) && this.#clock.now() - known.last_seen_at < this.#seenEveryMs;
+  /** Whether the database knows the node as it is, and saw it lately: not by a clock that was ahead. */
+  #isFresh(known: KnownNode, traits: NodeTraits, now = this.#clock.now()): boolean {
+    const { last_seen_at } = known;
+    return hasTraits(known, traits) && now - last_seen_at < this.#seenEveryMs && !isFuture(last_seen_at, now);
   }
 
   #report({ project_id, workspace_id }: Head, node: PollingNode, version: number | null): NodeReport {
@@ -277,7 +278,7 @@ export class NodeRegistry {
     for (const { key, report } of batch) {
       const row = this.#known.get(key) ?? stored.get(key);
       const version = report.version ?? row?.version ?? 0;
-      const fresh = row && report.last_seen_at - row.last_seen_at < this.#seenEveryMs && hasTraits(row, report);
+      const fresh = row && this.#isFresh(row, report, report.last_seen_at);
       const isChange = report.leaving ? row !== undefined : !fresh || row.version !== version;
       const { caps, full_power, sdk } = report;
       if (isChange) changed.push({ ...report, version });

@@ -6,12 +6,14 @@ import type { Services } from "../core/context.ts";
 import { reap } from "../core/record.ts";
 import { liveSince } from "../nodes/presence.ts";
 import { NODE_RETENTION_MS } from "../nodes/registry.ts";
+import { correctSeenTimes } from "../nodes/seen-times.ts";
 import { DELTA_VERSIONS_MAX } from "./policy.ts";
 import { DELTA_AGE_MAX_MS } from "./build-page.ts";
 
 const PROJECTS_PER_PAGE = 200;
 
 export async function reapSilentNodes(services: Services): Promise<number> {
+  await correctSeenTimes(services);
   const before = Math.min(services.clock.now() - NODE_RETENTION_MS, await liveSince(services));
   return reap(services, reapNodes, { before });
 }

@@ -2,7 +2,7 @@
 import { reapMeteredHours, reapUsageHours } from "../../store/queries/metering.ts";
 import { dropEmptyGroups, groupsAfter, lockRollups, reapRollups, reapSeenNames } from "../../store/queries/series.ts";
 import type { Services } from "../core/context.ts";
-import { deleteInPieces, reap } from "../core/record.ts";
+import { inPieces, reap } from "../core/record.ts";
 import { BUCKET_MS } from "./buckets.ts";
 import { GRAIN } from "./rollups.ts";
 import { DAYS_KEPT } from "../usage/usage.ts";
@@ -43,7 +43,7 @@ function isDue(oldest: Record<Grain, number | null>, before: Record<Grain, numbe
 /** The rows of all grains together make a piece: after a long stop, a group may have thousands. */
 async function reapGroups(services: Services, ids: readonly number[], before: Record<Grain, number>): Promise<void> {
   const groups = JSON.stringify(ids);
-  await deleteInPieces(services, async (tx, limit) => {
+  await inPieces(services, async (tx, limit) => {
     await lockRollups.run(tx, { at: String(services.clock.now()) });
     let deleted = 0;
     for (const grain of GRAINS) {

@@ -17,13 +17,19 @@ export const countBrokenChains = statement<Record<string, never>>()((db) =>
 
 export const dropMarks = statement()((db) => db.deleteFrom("audit_marks"));
 
-/** Chains of more than `rows` rows whose last whole verification was before `before`. */
-export const chainsDueForVerification = statement<{ rows: number; before: number }>()((db, p) =>
+/** Chains of more than `rows` rows whose last whole verification was before `before`, or after `latest`. */
+export const chainsDueForVerification = statement<{ rows: number; before: number; latest: number }>()((db, p) =>
   db
     .selectFrom("audit_heads as head")
     .leftJoin("audit_marks as mark", "mark.workspace_id", "head.workspace_id")
     .select("head.workspace_id")
     .where("head.seq", ">", p.rows)
-    .where((eb) => eb.or([eb("mark.verified_at", "is", null), eb("mark.verified_at", "<=", p.before)]))
+    .where((eb) =>
+      eb.or([
+        eb("mark.verified_at", "is", null),
+        eb("mark.verified_at", "<=", p.before),
+        eb("mark.verified_at", ">", p.latest),
+      ]),
+    )
     .orderBy("head.workspace_id"),
 );

@@ -237,4 +237,20 @@ export const unregisteredOf = statement<{ workspace_id: string; seenAfter: numbe
     .where("u.last_seen_at", ">", p.seenAfter),
 );
 
+/**
+ * Sets times after `latest` to `now`. Rows that are being written are skipped on PostgreSQL: they get a time of their
+ * own, and two processes that lock the same rows in other orders would wait for each other.
+ */
+const correctSeenAt = (table: "policy_nodes" | "unregistered_nodes", key: readonly string[]) =>
+  statement<{ now: number; latest: number; limit: number }>()((db, p, dialect) => {
+    const columns = sql.join(key.map((name) => sql.ref(name)));
+    const lock = dialect === "postgres" ? sql`for update skip locked` : sql``;
+    const rows = sql`select ${columns} from ${sql.table(table)} where last_seen_at > ${p.latest} limit ${p.limit} ${lock}`;
+    const query = sql`update ${sql.table(table)} set last_seen_at = ${p.now} where (${columns}) in (${rows})`;
+    return { compile: () => query.compile(db) };
+  });
+
+export const correctNodes = correctSeenAt("policy_nodes", ["project_id", "node_id", "env_scope"]);
+export const correctUnregistered = correctSeenAt("unregistered_nodes", ["project_id", "scope"]);
+
 export const reapNodes = deleteWhere("policy_nodes", ["project_id", "node_id", "env_scope"], "last_seen_at", "<");

@@ -9,7 +9,7 @@ import { verifyChain, verifyDueChains } from "../../../src/domain/audit/chain-ve
 import { latestCheckpoint } from "../../../src/domain/audit/checkpoints.ts";
 import { createTenant } from "../../../src/domain/workspaces/tenants.ts";
 import { formatTimestamp } from "../../../src/kernel/timestamps.ts";
-import { HOUR_MS } from "../../../src/kernel/durations.ts";
+import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
 
 for (const backend of runBackends) {
   describe(`long audit chains on ${backend}`, () => {
@@ -98,6 +98,23 @@ for (const backend of runBackends) {
       expect(await f.verify()).toMatchObject({ verified: true });
       f.clock.advance(1);
       expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3 });
+    });
+
+    it("trust no mark of a clock that was ahead, and the job replaces it", async () => {
+      await using f = await open();
+      const marked = async () => (await f.sql("select seq, verified_at from audit_marks"))[0];
+      f.clock.advance(30 * DAY_MS);
+      await f.verify();
+      await dropAppendOnly(f.target);
+      await f.sql(payload(3, "x"));
+      f.clock.advance(-HOUR_MS); // the clocks of hosts may differ by an hour
+      expect(await f.verify()).toMatchObject({ verified: true });
+      f.clock.advance(-1);
+      await verifyDueChains(f.services);
+      expect(await marked()).toEqual({ seq: 2, verified_at: f.clock.now() });
+      f.clock.advance(-HOUR_MS - 1);
+      expect(await f.verify()).toMatchObject({ verified: false, broken_seq: 3 });
+      expect(await marked()).toMatchObject({ verified_at: f.clock.now() });
     });
 
     it("respond 503 while the first verification takes longer than a request may", async () => {
