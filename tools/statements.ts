@@ -38,6 +38,7 @@ import {
   countReturnedMembers,
   findLostStops,
   findMovedBalances,
+  findUndoneGrants,
   findWidened,
   readReplacedState,
   readVersions,
@@ -205,6 +206,11 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
   findMovedBalances: (_on, source) => [
     findMovedBalances(source, [
       { subject_id: "t", env: "live", quota_id: "q", calendar: "none", period_start: 0, spent: 1 },
+    ]),
+  ],
+  findUndoneGrants: (_on, source) => [
+    findUndoneGrants(source, [
+      { id: "g", subject_id: "t", env: "live", quota_id: "q", units: 1, reference: null, voided_at: null },
     ]),
   ],
   findLostStops: (_on, source) => [

@@ -5,14 +5,21 @@ import {
   countReturnedMembers,
   findLostStops,
   findMovedBalances,
+  findUndoneGrants,
   findWidened,
   type Confined,
-  type MovedBalance,
   type Paused,
+  type ReplacedBalance,
+  type ReplacedGrant,
   type ReplacedState,
   type StoppedKey,
 } from "../store/queries/restore.ts";
 import type { DatabaseTarget } from "../store/target.ts";
+
+/** `calendar`, `period_start` and `spent` are null if only grants of the balance differ: these have no period. */
+type MovedBalance = Pick<ReplacedBalance, "subject_id" | "env" | "quota_id"> & {
+  [K in "calendar" | "period_start" | "spent"]: ReplacedBalance[K] | null;
+};
 
 /** Numbers are null if no database was replaced, or if the replaced one could not be read. */
 export type LostChanges = {
@@ -33,9 +40,15 @@ export type LostChanges = {
   members_returned: number | null;
   projects_returned: number | null;
   tenants_returned: number | null;
-  /** Balances of quotas spent from after the backup: those units can be spent again. */
+  /** Balances of quotas: units spent after the backup can be spent again, or grants are not as they were. */
   balances_moved: number | null;
   moved_balances: MovedBalance[];
+  /** Grants created after the backup: they are gone, and so are their references. */
+  grants_lost: number | null;
+  lost_grants: ReplacedGrant[];
+  /** Grants voided after the backup whose units can be spent again. */
+  grants_revived: number | null;
+  revived_grants: ReplacedGrant[];
 };
 
 const UNKNOWN: LostChanges = {
@@ -52,6 +65,10 @@ const UNKNOWN: LostChanges = {
   tenants_returned: null,
   balances_moved: null,
   moved_balances: [],
+  grants_lost: null,
+  lost_grants: [],
+  grants_revived: null,
+  revived_grants: [],
 };
 
 /** Null when the database is too damaged to be read: that is a common reason for a restore. */
@@ -78,7 +95,9 @@ export async function findLostChanges(restored: DatabaseTarget, before: Replaced
     const projects = await findLostStops(source, before.deletedProjects, "deleted_at");
     const tenants = await findLostStops(source, before.deletedTenants, "deleted_at");
     const confined = await findWidened(source, before.confined);
-    const moved_balances = await findMovedBalances(source, before.balances);
+    const grants = await findUndoneGrants(source, before.grants);
+    const spent = await findMovedBalances(source, before.balances);
+    const moved_balances = withGrants(spent, [...grants.lost, ...grants.revived]);
     return {
       revoked_after_backup: revoked.lost,
       revived: revoked.back,
@@ -93,6 +112,22 @@ export async function findLostChanges(restored: DatabaseTarget, before: Replaced
       tenants_returned: tenants.back.length,
       balances_moved: moved_balances.length,
       moved_balances,
+      grants_lost: grants.lost.length,
+      lost_grants: grants.lost,
+      grants_revived: grants.revived.length,
+      revived_grants: grants.revived,
     };
   });
+}
+
+/** Adds the balances of which only grants differ. */
+function withGrants(spent: readonly MovedBalance[], grants: readonly ReplacedGrant[]): MovedBalance[] {
+  const nameOf = ({ subject_id, env, quota_id }: MovedBalance | ReplacedGrant) => `${subject_id}/${env}/${quota_id}`;
+  const moved = new Set(spent.map(nameOf));
+  const others = new Map(grants.filter((grant) => !moved.has(nameOf(grant))).map((grant) => [nameOf(grant), grant]));
+  const unspent = { calendar: null, period_start: null, spent: null };
+  return [
+    ...spent,
+    ...[...others.values()].map(({ subject_id, env, quota_id }) => ({ subject_id, env, quota_id, ...unspent })),
+  ];
 }

@@ -27,7 +27,7 @@ import {
   walkTerms,
 } from "../../src/store/queries/search-terms.ts";
 import { tenantsByIds, walkTenants } from "../../src/store/queries/tenant-search.ts";
-import { findMovedBalances } from "../../src/store/queries/restore.ts";
+import { findMovedBalances, findUndoneGrants } from "../../src/store/queries/restore.ts";
 import { HOUR_MS } from "../../src/kernel/durations.ts";
 
 for (const backend of backends) {
@@ -101,6 +101,8 @@ for (const backend of backends) {
       expect(plan).not.toMatch(/TEMP B-TREE|Sort/); // a page begins in the index
       const balance = { subject_id: "t", env: "live", quota_id: "q", calendar: "none", period_start: 1, spent: 1 };
       await expectNoScan(instance.target, (on) => findMovedBalances(source(on), [balance]));
+      const grant = { ...balance, id: "g", units: 1, reference: null, voided_at: null };
+      await expectNoScan(instance.target, (on) => findUndoneGrants(source(on), [grant]));
     });
   });
 }

@@ -90,13 +90,21 @@ type Deleted = { id: string; kind: "projects" | "tenants" };
 export type Confined = Paused & { allowed_cidrs: string; ip_mode: string };
 
 /** A balance of a quota; `spent` in the period that began at `period_start`. */
-export type MovedBalance = {
+export type ReplacedBalance = {
   subject_id: string;
   env: string;
   quota_id: string;
   calendar: string;
   period_start: number;
   spent: number;
+};
+
+/** A grant serves every calendar of its balance. */
+export type ReplacedGrant = Pick<ReplacedBalance, "subject_id" | "env" | "quota_id"> & {
+  id: string;
+  units: number;
+  reference: string | null;
+  voided_at: number | null;
 };
 
 /** What happened in the replaced database after the backup. */
@@ -109,7 +117,9 @@ export type ReplacedState = {
   /** Reported as leaked and not revoked. */
   quarantined: StoppedKey[];
   /** Balances of quotas that were used. */
-  balances: MovedBalance[];
+  balances: ReplacedBalance[];
+  /** Grants of quotas that were created or voided. */
+  grants: ReplacedGrant[];
   deletedProjects: Deleted[];
   deletedTenants: Deleted[];
   /** All of them: a removed member leaves no row. */
@@ -157,6 +167,7 @@ export async function readReplacedState(source: Source, since: number): Promise<
     revoked: await stopped("revoked_at"),
     quarantined: await stopped("revoked_at is null and quarantined_at"),
     balances: await balancesSince(source, since),
+    grants: await grantsSince(source, since),
     deletedProjects: await changedSince(source, "projects", "deleted_at", since),
     deletedTenants: await changedSince(source, "tenants", "deleted_at", since),
     members: await readMembers(source),
@@ -170,23 +181,50 @@ async function changedSince<K extends string>(source: Source, kind: K, condition
 
 const BALANCE = "subject_id, env, quota_id, calendar, period_start, taken as spent";
 
-function balancesSince(source: Source, since: number): Promise<MovedBalance[]> {
-  return allIfKnown<MovedBalance>(source, `select ${BALANCE} from quota_balances where used_at >= $1`, [since]);
+function balancesSince(source: Source, since: number): Promise<ReplacedBalance[]> {
+  return allIfKnown<ReplacedBalance>(source, `select ${BALANCE} from quota_balances where used_at >= $1`, [since]);
 }
 
-const periodOf = ({ subject_id, env, quota_id, calendar, period_start }: MovedBalance): string =>
+const periodOf = ({ subject_id, env, quota_id, calendar, period_start }: ReplacedBalance): string =>
   JSON.stringify([subject_id, env, quota_id, calendar, period_start]);
 
 /** Balances of which the restored database has fewer units spent, or another period. */
-export async function findMovedBalances(source: Source, balances: readonly MovedBalance[]): Promise<MovedBalance[]> {
-  const moved: MovedBalance[] = [];
+export async function findMovedBalances(
+  source: Source,
+  balances: readonly ReplacedBalance[],
+): Promise<ReplacedBalance[]> {
+  const moved: ReplacedBalance[] = [];
   for (const some of chunked(balances, IDS_PER_QUERY)) {
     const query = `select ${BALANCE} from quota_balances where subject_id in ${jsonList(source.kind, "$1", "text")}`;
-    const now = await allIfKnown<MovedBalance>(source, query, [JSON.stringify(some.map((one) => one.subject_id))]);
+    const now = await allIfKnown<ReplacedBalance>(source, query, [JSON.stringify(some.map((one) => one.subject_id))]);
     const kept = new Map(now.map((one) => [periodOf(one), one.spent]));
     moved.push(...some.filter((one) => one.spent > (kept.get(periodOf(one)) ?? 0)));
   }
   return moved;
+}
+
+function grantsSince(source: Source, since: number): Promise<ReplacedGrant[]> {
+  const query = `select id, subject_id, env, quota_id, units, reference, voided_at from quota_grants
+    where created_at >= $1 or voided_at >= $2`;
+  return allIfKnown<ReplacedGrant>(source, query, [since, since]);
+}
+
+/** Grants that the restored database does not have, and those that it has as not voided. */
+export async function findUndoneGrants(source: Source, grants: readonly ReplacedGrant[]) {
+  const lost: ReplacedGrant[] = [];
+  const revived: ReplacedGrant[] = [];
+  for (const some of chunked(grants, IDS_PER_QUERY)) {
+    const query = `select id, voided_at from quota_grants where id in ${jsonList(source.kind, "$1", "text")}`;
+    const ids = [JSON.stringify(some.map(({ id }) => id))];
+    const now = await allIfKnown<Pick<ReplacedGrant, "id" | "voided_at">>(source, query, ids);
+    const kept = new Map(now.map((one) => [one.id, one]));
+    for (const one of some) {
+      const found = kept.get(one.id);
+      if (!found) lost.push(one);
+      else if (found.voided_at === null && one.voided_at !== null) revived.push(one);
+    }
+  }
+  return { lost, revived };
 }
 
 async function confinedOf(source: Source, kind: Paused["kind"], ended: string): Promise<Confined[]> {

@@ -1,6 +1,6 @@
 // What a restore finds out about the database that it replaces.
 import { expect, it } from "vitest";
-import { findMovedBalances, type MovedBalance } from "../../../src/store/queries/restore.ts";
+import { findMovedBalances, type ReplacedBalance } from "../../../src/store/queries/restore.ts";
 import { withSource } from "../../../src/store/offline/source.ts";
 import { backends } from "../../../harness/databases/backends.ts";
 import { rawSql } from "../../../harness/databases/raw-sql.ts";
@@ -12,7 +12,7 @@ const [PERIOD, NEXT] = [1_000, 2_000];
 it.each(backends)("finds the balances that a restore moves back with few reads on %s", async (backend) => {
   await using instance = await testInstance(backend);
   const { id: workspace_id } = await instance.workspace();
-  const balance = (i: number, spent: number, period_start = PERIOD): MovedBalance => ({
+  const balance = (i: number, spent: number, period_start = PERIOD): ReplacedBalance => ({
     subject_id: `subject-${i}`,
     env: "live",
     quota_id: "calls",

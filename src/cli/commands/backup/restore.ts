@@ -66,9 +66,7 @@ function restoreReport(restored: Restored): string {
       lines.push(
         `  Removed, demoted or deleted after the backup and back again: ${plural(members ?? 0, "member")}, ${plural(projects ?? 0, "project")}, ${plural(tenants ?? 0, "tenant")}.`,
       );
-    const { balances_moved: moved } = restored;
-    if (moved)
-      lines.push(`  Balances of quotas spent from after the backup: ${moved}. Those units can be spent again.`);
+    lines.push(...quotaLines(restored));
   }
   if (revived.length > 0) lines.push("  Revoke them now:", ...revived.map(revokeCommand));
   if (resumed.length > 0) lines.push("  Disable or suspend them again:", ...resumed.map(pauseCommand));
@@ -85,6 +83,21 @@ function restoreReport(restored: Restored): string {
     lines.push(`  ${keys} Dropped ${plural(restored.mail_dropped, "unsent message")}.`);
   }
   return lines.join("\n");
+}
+
+function quotaLines({ balances_moved, grants_lost, grants_revived, revived_grants }: Restored): string[] {
+  const lines: string[] = [];
+  if (balances_moved)
+    lines.push(
+      `  Balances of quotas that are no longer as they were: ${balances_moved}. Units spent after the backup can be spent again.`,
+    );
+  if (grants_lost) lines.push(`  Grants created after the backup and lost: ${grants_lost}. --json lists them.`);
+  if (grants_revived)
+    lines.push(
+      `  Grants voided after the backup that can be spent again: ${grants_revived}. Void them now:`,
+      ...revived_grants.map(({ id }) => `    keyrack quota void ${id}`),
+    );
+  return lines;
 }
 
 function confineCommand({ id, kind, allowed_cidrs }: Restored["widened"][number]): string {
