@@ -2,7 +2,7 @@
 // ends all sessions, one-time tokens and open invitations, and records the restore in the deployment's audit chain. The
 // fact `restore_pending` in the database itself asks for this, so that the next start finishes a restore that was
 // interrupted.
-import { dropFact, writeFact } from "../store/queries/deployment.ts";
+import { claimFact, dropFact, writeFact } from "../store/queries/deployment.ts";
 import { getFact, getJsonFact } from "../domain/core/facts.ts";
 import { dropMarks } from "../store/queries/audit-marks.ts";
 import { dropMailCounts } from "../store/queries/mail-counts.ts";
@@ -34,6 +34,8 @@ export type PendingRestore = {
   new_master_key: boolean;
   /** The id of the replaced database, which keeps it, or a new one: the backup may be one of another deployment. */
   deployment_id?: string | null;
+  /** The source of metering events that the replaced database had sent: for a backup from before the first. */
+  meter_source?: string | null;
   /** Where the replaced database is kept. What it had and the backup has not is reported by the command only. */
   replaced?: string | null;
   /** Versions of the replaced database that are above VERSION_JUMP: the raised version must exceed these too. */
@@ -70,7 +72,7 @@ export async function finishRestore(services: Services): Promise<FinishedRestore
 
 function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestore> {
   const { clock } = ctx.services;
-  const { backup_id, new_master_key, deployment_id, reached } = pending;
+  const { backup_id, new_master_key, deployment_id, meter_source, reached } = pending;
   return mutate(ctx, { workspace_id: null }, async (tx) => {
     const now = clock.now();
     await raiseVersions(tx, reached, now);
@@ -83,6 +85,7 @@ function applyPending(ctx: Ctx, pending: PendingRestore): Promise<FinishedRestor
     const mail_dropped = new_master_key ? await dropUnsentMail.run(tx, { now, why: NO_KEY }) : 0;
     if (new_master_key) await dropSealedResponses.run(tx, { body_stored: 0 });
     if (deployment_id) await writeFact.run(tx, { name: "deployment_id", value: deployment_id });
+    if (meter_source) await claimFact.run(tx, { name: "meter_source", value: meter_source });
     await dropFact.run(tx, { name: "restore_pending" });
     const value = { backup_id, sessions_ended, tokens_ended, invites_ended, mail_dropped };
     return {

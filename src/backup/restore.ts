@@ -9,7 +9,7 @@ import { fsyncDir } from "../platform/fsync.ts";
 import type { Log } from "../platform/log.ts";
 import { openStore } from "../store/database.ts";
 import { FACTS_OF_MASTER_KEY } from "../store/master-key-facts.ts";
-import { listTables, readDeploymentId } from "../store/offline/contents.ts";
+import { listTables, readDeploymentId, readFactOf } from "../store/offline/contents.ts";
 import { inspect } from "../store/offline/thread-tasks.ts";
 import type { Source } from "../store/offline/source.ts";
 import { assertNotInUse, hasTables, restorePendingSql, restoreDump, undoRestore } from "../store/postgres/restore.ts";
@@ -210,15 +210,21 @@ function readState({ options, backup }: RestorePlan): Promise<ReplacedState | nu
   return readReplaced(options, (source) => readReplacedState(source, since));
 }
 
+const readUsed = async (source: Source) => ({
+  versions: await readVersions(source),
+  meter_source: await readFactOf(source, "meter_source"),
+});
+
 /**
  * The replaced database may itself be a restore of the same backup: its policy versions must not be used again either.
  */
 async function pendingOf(plan: RestorePlan, replaced: string | null): Promise<PendingRestore> {
   const { options, backup, deploymentId } = plan;
-  const versions = replaced ? await readReplaced(options, readVersions) : null;
-  const reached = (versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
+  const used = replaced ? await readReplaced(options, readUsed) : null;
+  const reached = (used?.versions ?? []).filter(({ policy_version }) => policy_version > VERSION_JUMP);
   const { newMasterKey: new_master_key } = options;
-  return { backup_id: backup.id, new_master_key, deployment_id: deploymentId, replaced, reached };
+  const facts = { deployment_id: deploymentId, meter_source: used?.meter_source ?? null };
+  return { backup_id: backup.id, new_master_key, ...facts, replaced, reached };
 }
 
 /** Migrates the schema and records in the database that its restore is not finished. */

@@ -31,7 +31,7 @@ export function brokenRules(settings: Settings): string[] {
       isPushed && series_hours < METERED_HOURS_MIN_MS,
       "KEYRACK_METER_URL needs KEYRACK_SERIES_HOURS of at least 8d: reports that come up to seven days late are pushed too.",
     ],
-    // The source of the pushed events: another one would make receivers count them again.
+    // The source of the pushed events, stored with the first one: with another, receivers would count them again.
     [isPushed && public_url === null, "KEYRACK_METER_URL needs KEYRACK_PUBLIC_URL: its events name it."],
     [
       Boolean(settings.scanner_keys_file) && Boolean(settings.scanner_keys_url),

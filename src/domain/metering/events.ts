@@ -4,6 +4,7 @@ import { formatTimestamp } from "../../kernel/timestamps.ts";
 import { usageRowId } from "../../store/usage/export.ts";
 import { offeredParts } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
+import { claimFactOnce } from "../core/facts.ts";
 import { FIELDS, sumsOfPart } from "./parts.ts";
 
 /** A stored hour of a tenant and project. */
@@ -45,30 +46,47 @@ type MeterEvent = {
   };
 };
 
+/**
+ * How the source of every event begins: the public URL at the first push, also when the setting has changed since.
+ * Receivers deduplicate by source and id, so that with another source they would count again what is sent again.
+ */
+export function sourceBase(services: Services): Promise<string> {
+  return claimFactOnce(services, "meter_source", () => String(services.settings.public_url));
+}
+
 /** The parts that were not sent to the receiver yet, or got no response. */
-export function partsToSend(services: Services, row: MeteredHour): MeterPart[] {
+export function partsToSend(base: string, row: MeteredHour): MeterPart[] {
   const { hour, group_id } = row;
   const sums = JSON.parse(row.parts) as number[];
   const parts: MeterPart[] = [];
   for (let part = offeredParts(row) + 1; part <= sums.length / FIELDS; part++)
-    parts.push({ hour, group_id, part, event: eventOf(services, row, sums, part) });
+    parts.push({ hour, group_id, part, event: eventOf(base, row, sums, part) });
   return parts;
 }
 
-/** The first part that the receiver has refused. Which of the parts behind it were refused too is only logged. */
-export function refusedEvent(services: Services, row: MeteredHour): MeterEvent {
-  return eventOf(services, row, JSON.parse(row.parts) as number[], row.settled + 1);
+/**
+ * The id of the first part that the receiver has refused. Which of the parts behind it were refused too is only logged.
+ */
+export function refusedId(row: MeteredHour): string {
+  return eventId(row, row.settled + 1);
 }
 
-/** The same part has the same id and values whenever it is sent: receivers count it once. */
-function eventOf({ settings }: Services, row: MeteredHour, sums: readonly number[], part: number): MeterEvent {
+const startOf = ({ hour }: MeteredHour): string => formatTimestamp(hour * HOUR_MS);
+
+function eventId(row: MeteredHour, part: number): string {
+  const { workspace_id, project_id, tenant } = row;
+  return `${usageRowId([workspace_id, "tenant", "hour", startOf(row), project_id, "live", tenant, null])}-${part}`;
+}
+
+/** The same part has the same source, id and values whenever it is sent: receivers count it once. */
+function eventOf(base: string, row: MeteredHour, sums: readonly number[], part: number): MeterEvent {
   const { workspace_id, project_id, tenant: tenant_id } = row;
-  const time = formatTimestamp(row.hour * HOUR_MS);
+  const time = startOf(row);
   const [value, requests, errors] = sumsOfPart(sums, part);
   return {
     specversion: "1.0",
-    id: `${usageRowId([workspace_id, "tenant", "hour", time, project_id, "live", tenant_id, null])}-${part}`,
-    source: `${settings.public_url}/workspaces/${workspace_id}`,
+    id: eventId(row, part),
+    source: `${base}/workspaces/${workspace_id}`,
     type: "keyrack.usage.v1",
     subject: row.external_id ?? tenant_id,
     time,

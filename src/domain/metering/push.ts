@@ -9,7 +9,7 @@ import { refusePart, settlePart, unsettledHours } from "../../store/queries/mete
 import { TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { partsToSend, type MeterPart } from "./events.ts";
+import { partsToSend, sourceBase, type MeterPart } from "./events.ts";
 import { PartMaker } from "./parts.ts";
 import { warnOfLoss } from "./status.ts";
 
@@ -57,9 +57,13 @@ async function sendDue(services: Services): Promise<void> {
   const maker = new PartMaker(services);
   while (!shutdown.signal.aborted) {
     const rows = await unsettledHours.all(store.read, { ...TO_SEND, limit: EVENTS_MAX });
-    if (rows.length === 0 && (await maker.makeParts()) === 0) return;
-    const parts = rows.flatMap((row) => partsToSend(services, row)).slice(0, EVENTS_MAX);
-    if (rows.length > 0 && parts.length === 0) throw new Error("a metered hour that is due has no part to send");
+    if (rows.length === 0) {
+      if ((await maker.makeParts()) === 0) return;
+      continue;
+    }
+    const base = await sourceBase(services);
+    const parts = rows.flatMap((row) => partsToSend(base, row)).slice(0, EVENTS_MAX);
+    if (parts.length === 0) throw new Error("a metered hour that is due has no part to send");
     const conflict = await send(services, parts);
     if (conflict) throw unavailable(services, conflict);
   }

@@ -12,7 +12,7 @@ import {
 import { REFUSED, TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
-import { refusedEvent } from "./events.ts";
+import { refusedId } from "./events.ts";
 import { dueBefore, isAtRisk, lostAt, type MeterOutcome } from "./state.ts";
 
 const REFUSED_SHOWN = 100;
@@ -72,7 +72,7 @@ export async function showMeter(services: Services) {
     deleted_at: time(hour === null ? null : lostAt(settings, hour)),
     unsettled: unsettled?.rows ?? 0,
     refused: refused?.rows ?? 0,
-    refused_ids: refusedRows.map((row) => refusedEvent(services, row).id),
+    refused_ids: refusedRows.map(refusedId),
     last_sent_at: time(outcome.last_sent_at),
     last_error: outcome.last_error,
     next_attempt_at: time(outcome.retry_at === 0 ? null : outcome.retry_at),

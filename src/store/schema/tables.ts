@@ -31,6 +31,7 @@ export type Fact =
   | "key_policy_run"
   | "presence"
   | "meter"
+  | "meter_source"
   | "settings"
   | "steady_lag"
   | "quick_check"
