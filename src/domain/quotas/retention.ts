@@ -58,6 +58,6 @@ async function isDefined(
 ): Promise<boolean> {
   const rows = await subjectQuotas.all(on, { workspace_id, subject_id });
   return rows.some(({ quotas }) =>
-    parseQuotas(quotas).some((quota) => quota.id === quota_id && calendarName(quota) === calendar),
+    parseQuotas(quotas).some((quota) => quota.id === quota_id && calendarName(quota) === calendar.toLowerCase()),
   );
 }

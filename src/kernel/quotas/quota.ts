@@ -32,16 +32,10 @@ export function isDayOf(refill: Refill, day: number | null | undefined): boolean
   return day === null || day === undefined || (day >= 1 && day <= DAY_MAX[refill]);
 }
 
-/** Names the calendar of a quota: what is spent belongs to a period of one calendar. */
+/**
+ * Names the calendar of a quota: what is spent belongs to a period of one calendar. Zone names are case-insensitive.
+ * Aliases stay distinct: which name is canonical depends on the version of Node.
+ */
 export function calendarName({ refill, day, time_zone }: Pick<Quota, "refill" | "day" | "time_zone">): string {
-  return refill === "none" ? refill : `${refill}/${day ?? ""}/${usualSpelling(time_zone)}`;
-}
-
-let spellings: Map<string, string> | undefined;
-
-/** Zone names are case-insensitive. Aliases stay distinct: which name is canonical depends on the version of Node. */
-function usualSpelling(zone: string): string {
-  if (zone === "UTC") return zone;
-  spellings ??= new Map(["UTC", ...Intl.supportedValuesOf("timeZone")].map((name) => [name.toLowerCase(), name]));
-  return spellings.get(zone.toLowerCase()) ?? zone;
+  return refill === "none" ? refill : `${refill}/${day ?? ""}/${time_zone.toLowerCase()}`;
 }

@@ -1,14 +1,18 @@
 // Balances of quotas and what processes hold of them. A balance changes only after `lockBalance`, so that what is read
-// decides.
+// decides. Calendars are looked up in lower case: earlier versions stored zones as they were spelled, and a balance
+// that is not found would be refilled. Where a balance has rows of two spellings, the newer period is in force.
 import { sql } from "kysely";
 import { jsonArrayFrom as postgresArray } from "kysely/helpers/postgres";
 import { jsonArrayFrom as sqliteArray } from "kysely/helpers/sqlite";
-import { deleteBy, rowBy, updateRow, upsertRow } from "../engine/rows.ts";
+import { deleteBy, updateRow, upsertRow } from "../engine/rows.ts";
 import { deleteWhere } from "../engine/delete-piece.ts";
 import { statement, type Builder, type Params } from "../engine/statement.ts";
 import type { BalanceKey } from "../schema/tables.ts";
 import { selectOpenGrants } from "./quota-grants.ts";
 import { notLookedUp } from "./id-lists.ts";
+
+/** What `calendarName` returns is in lower case. */
+const lowerCalendar = sql<string>`lower(calendar)`;
 
 const KEY = ["subject_id", "env", "quota_id", "calendar"] as const;
 
@@ -20,7 +24,10 @@ export const insertBalance = upsertRow(
   ["workspace_id", "period_start", "taken", "from_amount", "used_at"],
 );
 
-export const lockBalance = rowBy("quota_balances", KEY, "for update");
+export const lockBalance = statement<BalanceKey>()((db, p, dialect) => {
+  const balance = selectBalance(db, p);
+  return dialect === "postgres" ? balance.forUpdate() : balance;
+});
 
 export const updateBalance = updateRow("quota_balances", KEY, ["period_start", "taken", "from_amount", "used_at"]);
 
@@ -42,7 +49,7 @@ function selectHeld(db: Builder, p: Params<AsOf>) {
     .where("subject_id", "=", p.subject_id)
     .where("env", "=", p.env)
     .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar)
+    .where(lowerCalendar, "=", p.calendar)
     .where("process_id", "<>", p.process_id)
     .where((eb) => {
       const living = eb
@@ -63,7 +70,10 @@ function selectBalance(db: Builder, p: Params<BalanceKey>) {
     .where("subject_id", "=", p.subject_id)
     .where("env", "=", p.env)
     .where("quota_id", "=", p.quota_id)
-    .where("calendar", "=", p.calendar);
+    .where(lowerCalendar, "=", p.calendar)
+    .orderBy("period_start", "desc")
+    .orderBy("used_at", "desc")
+    .limit(1);
 }
 
 /**

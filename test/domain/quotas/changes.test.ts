@@ -4,6 +4,9 @@ import { runBackends } from "../../../harness/databases/backends.ts";
 import { testServices, type TestServices } from "../../../harness/instances/test-services.ts";
 import { MeteredWorld, quotaOf } from "../../../harness/ratelimit/metered.ts";
 import { ownerOf } from "../../../src/domain/core/actor.ts";
+import { editKey } from "../../../src/domain/keys/edits.ts";
+import { editTenant } from "../../../src/domain/workspaces/tenants.ts";
+import { periodAt } from "../../../src/kernel/quotas/period.ts";
 import { createGrant, voidGrant } from "../../../src/domain/quotas/grants.ts";
 
 const none = quotaOf({ amount: 0, refill: "none" });
@@ -53,19 +56,43 @@ for (const backend of runBackends) {
       expect((await metered.balance()).spent).toBe(2);
     });
 
-    it("keep what is spent when the time zone is spelled otherwise", async () => {
-      const daily = { amount: 2, refill: "daily" } as const;
-      const metered = await MeteredWorld.create(fixture.services, {
-        key: [quotaOf({ ...daily, time_zone: "Europe/Berlin" })],
-      });
+    it.each([
+      ["Europe/Berlin", "europe/BERLIN"],
+      ["US/Eastern", "us/eastern"], // an alias, which a runtime may not list
+      ["Asia/Kolkata", "asia/kolkata"],
+      ["Asia/Calcutta", "asia/calcutta"],
+    ])("keep what is spent when the time zone %s is spelled %s", async (before, after) => {
+      const inZone = (time_zone: string) => quotaOf({ amount: 2, refill: "monthly", time_zone });
+      const metered = await MeteredWorld.create(fixture.services, { key: [inZone(before)], tenant: [inZone(before)] });
       expect(await metered.admitted(3)).toBe(2);
-      await fixture.sql("update api_keys set quotas = $1 where id = $2", [
-        JSON.stringify([quotaOf({ ...daily, time_zone: "europe/BERLIN" })]),
-        metered.key_id,
-      ]);
-      fixture.services.quotas.definitions.changed(metered.ctx.actor.workspace_id);
+      const { ctx, key_id, tenant_id } = metered;
+      await editKey(ctx, key_id, { quotas: [inZone(after)] });
+      await editTenant(ctx, tenant_id, { quotas: [inZone(after)] });
       expect(await metered.admitted(3)).toBe(0);
-      expect(await metered.balance()).toMatchObject({ spent: 2, remaining: 0 });
+      expect(await metered.balance()).toMatchObject({ time_zone: after, spent: 2, remaining: 0 });
+      await editKey(ctx, key_id, { quotas: [] });
+      expect(await metered.admitted(1)).toBe(0); // by the tenant's
+    });
+
+    it("find the balance that an earlier version stored under the zone as it was spelled", async () => {
+      const quota = quotaOf({ amount: 5, refill: "monthly", time_zone: "us/eastern" });
+      const metered = await MeteredWorld.create(fixture.services, { key: [quota] });
+      const { key_id, ctx } = metered;
+      const period_start = periodAt(quota, fixture.clock.now()).start;
+      const insert = (zone: string, start: number, taken: number) => {
+        const row = [key_id, `monthly/1/${zone}`, ctx.actor.workspace_id, start, taken, taken, start];
+        return fixture.sql("insert into quota_balances values ($1, 'live', 'calls', $2, $3, $4, $5, $6, $7)", row);
+      };
+      await insert("US/Eastern", period_start, 3);
+      await insert("us/Eastern", period_start - 1, 5); // before a change of the spelling
+      expect(await metered.balance()).toMatchObject({ spent: 3, remaining: 2 });
+      expect(await metered.admitted(5)).toBe(2);
+      expect(await metered.balance()).toMatchObject({ spent: 5, remaining: 0 });
+      const rows = await fixture.sql("select calendar, taken from quota_balances where subject_id = $1", [key_id]);
+      expect(rows.map(({ calendar, taken }) => `${String(calendar)} ${String(taken)}`).toSorted()).toEqual([
+        "monthly/1/US/Eastern 5",
+        "monthly/1/us/Eastern 5",
+      ]);
     });
 
     it("of one workspace make no other read its own again", async () => {

@@ -34,7 +34,10 @@ describe("a quota", () => {
     expect(calendarName({ ...quota, amount: 1, overage: "report" } as never)).toBe(name);
     const others = [{ refill: "weekly" as const }, { day: 2 }, { time_zone: "Europe/Berlin" }];
     expect(others.map((change) => calendarName({ ...quota, ...change })).includes(name)).toBe(false);
-    expect(calendarName({ ...quota, time_zone: quota.time_zone.toLowerCase() })).toBe(name);
+    for (const time_zone of ["UTC", "Europe/Berlin", "US/Eastern", "Asia/Kolkata", "Asia/Calcutta"])
+      expect(calendarName({ ...quota, time_zone: time_zone.toLowerCase() })).toBe(
+        calendarName({ ...quota, time_zone }),
+      );
     expect(calendarName({ refill: "none", day: null, time_zone: "Europe/Berlin" })).toBe("none");
   });
 });
