@@ -11,11 +11,12 @@ import type { Reader } from "../../src/store/engine/tx.ts";
 import { countNetworks, storedNetworks } from "../../src/store/queries/key-networks.ts";
 import { keyTexts, walkTexts } from "../../src/store/queries/key-search.ts";
 import {
+  countUnsettled,
   oldestChangedHour,
   findMeteredHours,
   liveTenantGroups,
   unsettledHours,
-  unsettledState,
+  oldestUnsettled,
 } from "../../src/store/queries/metering.ts";
 import { TO_SEND } from "../../src/store/usage/metered-hours.ts";
 import {
@@ -61,7 +62,8 @@ for (const backend of backends) {
         (on) => liveTenantGroups.all(on, { workspace_id: "w", tenant: "t", project_id: "p", limit: 50 }),
         (on) => findMeteredHours(on, 1, [1, 2]),
         (on) => unsettledHours.all(on, { ...TO_SEND, limit: 50 }),
-        (on) => unsettledState.all(on, TO_SEND),
+        (on) => countUnsettled.all(on, TO_SEND),
+        (on) => oldestUnsettled.all(on, TO_SEND),
         (on) => storedNetworks(on, [{ key_id: "k", day: 1, network: "n" }]),
         (on) => countNetworks(on, [{ key_id: "k", day: 1 }], { unnamed: ["a", "b"], limit: 1 }),
       ];

@@ -9,6 +9,8 @@ const RETRY_MAX_MS = HOUR_MS;
  * How long before its deletion an unsent hour makes the instance degraded, unless hours are kept for a short time only.
  */
 const RISK_MS = 5 * DAY_MS;
+/** The push tries at least as often, so that an hour that has been due for longer could not be sent. */
+const OVERDUE_MS = RETRY_MAX_MS;
 
 export type MeterOutcome = { last_sent_at: number | null; last_error: string | null; retry_at: number };
 
@@ -61,6 +63,11 @@ export function lostAt({ series_hours }: Settings, hour: number): number {
   return (hour + 1) * HOUR_MS + series_hours;
 }
 
-export function isAtRisk(settings: Settings, hour: number, now: number): boolean {
-  return lostAt(settings, hour) - now < Math.min(RISK_MS, settings.series_hours / 2);
+/** An hour that is due and not sent. */
+export type UnsentHour = { hour: number; dueAt: number };
+
+/** Whether usage will be deleted soon. A report that comes late makes an old hour due; it is sent at once. */
+export function isAtRisk(settings: Settings, { hour, dueAt }: UnsentHour, now: number): boolean {
+  const left = lostAt(settings, hour) - now;
+  return left < Math.min(RISK_MS, settings.series_hours / 2) && now - dueAt > OVERDUE_MS;
 }

@@ -3,51 +3,62 @@ import { HOUR_MS } from "../../kernel/durations.ts";
 import { formatTimestamp, formatTimestampOrNull as time } from "../../kernel/timestamps.ts";
 import { getJsonFact } from "../core/facts.ts";
 import {
+  countUnsettled,
+  markReplayed,
   oldestChangedHour,
+  oldestUnsettled,
   replayHour,
   retryRefused,
   unsettledHours,
-  unsettledState,
 } from "../../store/queries/metering.ts";
 import { REFUSED, TO_SEND } from "../../store/usage/metered-hours.ts";
 import type { Services } from "../core/context.ts";
 import { record } from "../core/record.ts";
 import { refusedId } from "./events.ts";
-import { dueBefore, isAtRisk, lostAt, type MeterOutcome } from "./state.ts";
+import { dueBefore, isAtRisk, lostAt, type MeterOutcome, type UnsentHour } from "./state.ts";
 
 const REFUSED_SHOWN = 100;
 
-/** The oldest hour that is due and not sent; null: none. Events that were set aside do not count. */
-export async function oldestUnsentHour({ store, clock, settings }: Services): Promise<number | null> {
+/**
+ * The oldest hour with reports that no part has yet, and the oldest with a part that was not accepted. Each is due when
+ * it has settled; a report that comes late makes an old hour due again. Events that were set aside do not count.
+ */
+async function unsentHours({ store, clock, settings }: Services): Promise<UnsentHour[]> {
   const now = clock.now();
   const due = { before: dueBefore(settings, now), changedBefore: now - settings.meter_settle };
-  const [changed, unsettled] = await Promise.all([
+  const hours = await Promise.all([
     oldestChangedHour.first(store.read, due),
-    unsettledState.first(store.read, TO_SEND),
+    oldestUnsettled.first(store.read, TO_SEND),
   ]);
-  const hours = [changed?.hour, unsettled?.oldest].filter((hour) => typeof hour === "number");
-  return hours.length === 0 ? null : Math.min(...hours);
+  return hours.flatMap((one) => {
+    if (!one) return [];
+    const { hour, changed_at } = one;
+    return [{ hour, dueAt: Math.max((hour + 1) * HOUR_MS, changed_at ?? 0) + settings.meter_settle }];
+  });
 }
 
-/** Since when the oldest unsent hour is due. 0 without a push. */
+/** How long an hour has been due without having been sent. 0 without a push. */
 export async function meterLagMs(services: Services): Promise<number> {
   const { settings, clock } = services;
-  const hour = settings.meter_url === null ? null : await oldestUnsentHour(services);
-  return hour === null ? 0 : Math.max(0, clock.now() - (hour + 1) * HOUR_MS - settings.meter_settle);
+  const hours = settings.meter_url === null ? [] : await unsentHours(services);
+  return Math.max(0, ...hours.map(({ dueAt }) => clock.now() - dueAt));
+}
+
+async function hourAtRisk(services: Services): Promise<number | undefined> {
+  const { settings, clock } = services;
+  return (await unsentHours(services)).find((hour) => isAtRisk(settings, hour, clock.now()))?.hour;
 }
 
 /** Whether usage will be deleted soon without having been sent. */
 export async function isMeterLate(services: Services): Promise<boolean> {
-  const { settings, clock } = services;
-  const hour = settings.meter_url === null ? null : await oldestUnsentHour(services);
-  return hour !== null && isAtRisk(settings, hour, clock.now());
+  return services.settings.meter_url !== null && (await hourAtRisk(services)) !== undefined;
 }
 
 /** One log line for each hour that is about to be lost. */
 export async function warnOfLoss(services: Services): Promise<void> {
-  const { settings, meter, clock, log } = services;
-  const hour = await oldestUnsentHour(services);
-  if (hour === null || hour === meter.warnedHour || !isAtRisk(settings, hour, clock.now())) return;
+  const { settings, meter, log } = services;
+  const hour = await hourAtRisk(services);
+  if (hour === undefined || hour === meter.warnedHour) return;
   meter.warnedHour = hour;
   log.error("usage that was not pushed will be deleted; see keyrack meter status", {
     hour: formatTimestamp(hour * HOUR_MS),
@@ -57,13 +68,14 @@ export async function warnOfLoss(services: Services): Promise<void> {
 
 export async function showMeter(services: Services) {
   const { settings, meter, store } = services;
-  const [hour, unsettled, refused, refusedRows, stored] = await Promise.all([
-    oldestUnsentHour(services),
-    unsettledState.first(store.read, TO_SEND),
-    unsettledState.first(store.read, REFUSED),
+  const [unsent, unsettled, refused, refusedRows, stored] = await Promise.all([
+    unsentHours(services),
+    countUnsettled.first(store.read, TO_SEND),
+    countUnsettled.first(store.read, REFUSED),
     unsettledHours.all(store.read, { ...REFUSED, limit: REFUSED_SHOWN }),
     getJsonFact<MeterOutcome>(store.read, "meter"),
   ]);
+  const hour = unsent.length === 0 ? null : Math.min(...unsent.map((one) => one.hour));
   const outcome = stored ?? meter.outcome;
   return {
     object: "meter" as const,
@@ -95,6 +107,9 @@ export async function replayMeter(services: Services, from: number, to: number):
   const first = Math.floor(Math.max(from, now - settings.series_hours) / HOUR_MS);
   let hours = 0;
   for (let hour = first; hour < Math.ceil(Math.min(to, now) / HOUR_MS); hour++)
-    hours += await record(services, (tx) => replayHour.run(tx, { hour }));
+    hours += await record(services, async (tx) => {
+      await markReplayed.run(tx, { hour, now });
+      return replayHour.run(tx, { hour });
+    });
   return hours;
 }

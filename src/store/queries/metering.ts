@@ -30,7 +30,7 @@ type Due = { before: number; changedBefore: number };
 function changedHours(db: Builder, p: Params<Due>) {
   return db
     .selectFrom("usage_hours")
-    .select(["hour", "workspace_id", "changes"])
+    .select(["hour", "workspace_id", "changes", "changed_at"])
     .whereRef("changes", ">", "checked")
     .where("hour", "<", p.before)
     .where("changed_at", "<=", p.changedBefore)
@@ -52,7 +52,10 @@ export const changedHourAfter = statement<Due & { workspace_id: string }>()((db,
 export const markChecked = statement<{ hour: number; workspace_id: string; changes: number; now: number }>()((db, p) =>
   db
     .updateTable("usage_hours")
-    .set({ checked: p.changes, changed_at: p.now })
+    .set({
+      checked: p.changes,
+      changed_at: sql<number>`case when changes > ${p.changes} then ${p.now} else changed_at end`,
+    })
     .where("hour", "=", p.hour)
     .where("workspace_id", "=", p.workspace_id)
     .where("checked", "<", p.changes),
@@ -157,13 +160,36 @@ export const replayHour = statement<{ hour: number }>()((db, p) =>
   db.updateTable("metered_hours").set({ settled: 0, refused: 0 }).where("hour", "=", p.hour),
 );
 
-export const unsettledState = statement<RefusedRange>()((db, p) =>
+/** The parts of the hour are new again, unless a change of it is waiting already. */
+export const markReplayed = statement<{ hour: number; now: number }>()((db, p) =>
   db
+    .updateTable("usage_hours")
+    .set({ changed_at: p.now })
+    .where("hour", "=", p.hour)
+    .whereRef("changes", "=", "checked"),
+);
+
+function unsettledRows(db: Builder, p: Params<RefusedRange>) {
+  return db
     .selectFrom("metered_hours")
-    .select((eb) => [eb.fn.countAll<number>().as("rows"), eb.fn.min<number | null>("hour").as("oldest")])
     .whereRef("settled", "<", "sent")
     .where("refused", ">=", p.from)
-    .where("refused", "<", p.below),
+    .where("refused", "<", p.below);
+}
+
+export const countUnsettled = statement<RefusedRange>()((db, p) =>
+  unsettledRows(db, p).select((eb) => eb.fn.countAll<number>().as("rows")),
+);
+
+/** `changed_at`: the first of the changes that the last part has, or the first one since. */
+export const oldestUnsettled = statement<RefusedRange>()((db, p) =>
+  db
+    .selectFrom(unsettledRows(db, p).select(["hour", "group_id"]).orderBy("hour").limit(1).as("walked"))
+    .innerJoin("usage_groups as g", "g.id", "walked.group_id")
+    .leftJoin("usage_hours as h", (join) =>
+      join.onRef("h.hour", "=", "walked.hour").onRef("h.workspace_id", "=", "g.workspace_id"),
+    )
+    .select(["walked.hour", "h.changed_at"]),
 );
 
 export const reapMeteredHours = deleteWhere("metered_hours", ["hour", "group_id"], "hour", "<");
