@@ -63,8 +63,9 @@ export class Caps {
     const { workspace_id, kind, project_id, env, tenant, name } = group;
     const { series_routes } = this.#services.settings;
     const cap = (scope: string, max: number): Cap => ({ workspace_id, scope, start, max });
+    const routes = cap(`route ${project_id} ${env}`, series_routes);
     if (kind === "route" && name !== "") {
-      const isNamed = await this.#admit(cap(`route ${project_id} ${env}`, series_routes), name, "route");
+      const isNamed = await this.#admit(routes, name, "route");
       return isNamed ? group : { ...group, name: ABOVE_CAP };
     }
     if (!kind.startsWith("tag:")) return group;
@@ -72,6 +73,8 @@ export class Caps {
       return { ...group, kind: `tag:${ABOVE_CAP}`, tenant: ABOVE_CAP, name: ABOVE_CAP };
     if (!(await this.#admit(cap(`${kind} ${project_id} ${env}`, TAG_VALUES_MAX), name, "tag")))
       return { ...group, tenant: ABOVE_CAP, name: ABOVE_CAP };
+    // Otherwise a route above its cap would have tags, but no requests.
+    if (tenant !== "" && !(await this.#admit(routes, tenant, "route"))) return { ...group, tenant: ABOVE_CAP };
     const byRoute = cap(`${kind} ${project_id} ${env} route`, TAG_ROUTES_MAX);
     return (await this.#admit(byRoute, `${name}\n${tenant}`, "tag")) ? group : { ...group, tenant: ABOVE_CAP };
   }

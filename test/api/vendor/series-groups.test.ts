@@ -173,6 +173,19 @@ for (const backend of runBackends) {
       expect((await series("group_by=tag:name11")).overflow).toBe(true);
     });
 
+    it("counts the tags of a route above the cap by no route", async () => {
+      const tagged = Array.from({ length: 201 }, (_, i) => ({ route: `/r/${i}`, tags: { region: "eu" } }));
+      await report(...tagged, { route: "/r/200", tags: { region: "us" } }, { route: null, tags: { region: "us" } });
+      await fold();
+      expect(await byGroup("group_by=tag:region")).toEqual({ eu: 201, us: 2 });
+      expect(await byGroup("group_by=tag:region&route=GET%20/r/199")).toEqual({ eu: 1 });
+      const above = await series("group_by=tag:region&route=GET%20/r/200");
+      expect([above.series, above.total.total.requests, above.overflow]).toEqual([[], 0, true]);
+      const routes = `select count(distinct tenant) as n from usage_groups
+        where kind = 'tag:region' and tenant like '% /r/%' and workspace_id = '${workspace.id}'`;
+      expect(Number((await instance.sql(routes))[0]?.n)).toBe(200);
+    });
+
     it("keeps the names of live outcomes, tags and keys whatever test traffic reports", async () => {
       const state = instance.app.services.counts.series;
       const before = state.keysMax;
