@@ -244,7 +244,7 @@ const built: Record<string, (on: Tx, source: Source) => Promise<unknown>[]> = {
 /** Exports that only run declared statements or the functions above. */
 const COMPOSED = new Set(
   `tallyCell databaseNow claimRecord completeRecord releaseRecord heartbeatRecord reapRecords revokeKeysOfTenant revokeKeysOfProject holdsScope liveById pageKeyOf countLive markDeleted pageAfter chunkQuery changesQuery
-   inRange isIn isInJson isInNumbers isNamed notLookedUp KEY_STATES selectKeys selectOpenGrants notRevoked notDeleted isActive isUnexpired workingSuccessor hasNoSuccessor isIndexed`.split(
+   inRange isIn isInJson isInNumbers isNamed notLookedUp KEY_STATES selectKeys selectOpenGrants notRevoked notDeleted isActive isUnexpired isUnusedSince workingSuccessor hasNoSuccessor isIndexed`.split(
     /\s+/,
   ),
 );

@@ -25,7 +25,7 @@ const Filter = z
     state: z.enum(BULK_STATES).optional().describe("keys in this state"),
     created_before: Timestamp.optional().describe("keys created before this"),
     created_after: Timestamp.optional().describe("keys created after this"),
-    unused_since: Timestamp.optional().describe("keys last used before this, or never used and created before it"),
+    unused_since: Timestamp.optional().describe("keys created before this and not used since"),
     all: z.literal(true).optional().describe("every key; only with env and state"),
   })
   .superRefine((filter, check) => {

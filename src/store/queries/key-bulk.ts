@@ -7,7 +7,7 @@ import { changeRows, countRows, selectRow, selectRows, type Builder } from "../e
 import type { Dialect, Reader, Tx } from "../engine/tx.ts";
 import type { ApiKeyRow } from "../schema/tables.ts";
 import { isIn, notLookedUp, type ListedColumn } from "./id-lists.ts";
-import { hasNoSuccessor, holdsScope, isActive, isUnexpired, notRevoked } from "./keys.ts";
+import { hasNoSuccessor, holdsScope, isActive, isUnexpired, isUnusedSince, notRevoked } from "./keys.ts";
 import type { PageKey } from "./page.ts";
 
 /** The longest life of a project's keys. */
@@ -103,8 +103,7 @@ function eligible(db: Builder, dialect: Dialect, selection: BulkSelection, range
   if (scope !== undefined) query = query.where(holdsScope(scope, dialect));
   if (prefix !== undefined)
     query = query.where(sql<SqlBool>`substr(display_prefix, 1, ${prefix.length + 1}) = ${`${prefix}_`}`);
-  if (unused_since !== undefined)
-    query = query.where((eb) => eb(eb.fn.coalesce("last_used_at", "created_at"), "<", unused_since));
+  if (unused_since !== undefined) query = query.where(isUnusedSince(unused_since));
   if (state === "disabled" || action === "enable") query = query.where("disabled_at", "is not", null);
   if (state === "active") query = query.where(isActive(now));
   if (action === "disable" || action === "rotate") query = query.where("disabled_at", "is", null);

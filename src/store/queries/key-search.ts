@@ -7,7 +7,7 @@ import { selectRows, statement, type Builder } from "../engine/statement.ts";
 import type { Dialect, Reader } from "../engine/tx.ts";
 import type { ApiKeyRow, Tables } from "../schema/tables.ts";
 import { isIn, isNamed } from "./id-lists.ts";
-import { holdsScope, isActive, notRevoked, selectKeys } from "./keys.ts";
+import { holdsScope, isActive, isUnusedSince, notRevoked, selectKeys } from "./keys.ts";
 import type { WalkPosition } from "./page.ts";
 
 export const KEY_STATES = ["active", "expiring", "expired", "quarantined", "disabled", "revoked", "idle"] as const;
@@ -134,8 +134,7 @@ function belongs(eb: Keys, walk: KeyWalk, dialect: Dialect): Expression<SqlBool>
   if (walk.set === "expired") all.push(eb("api_keys.expires_at", "<=", walk.now));
   if (walk.set === "quarantined" || walk.set === "disabled") all.push(eb(`api_keys.${walk.set}_at`, "is not", null));
   const { usedBefore = null } = walk;
-  if (usedBefore !== null)
-    all.push(eb(eb.fn.coalesce("api_keys.last_used_at", "api_keys.created_at"), "<", usedBefore));
+  if (usedBefore !== null) all.push(isUnusedSince(usedBefore)(eb));
   if (walk.scope !== undefined) all.push(holdsScope(walk.scope, dialect));
   return eb.and(all);
 }

@@ -98,6 +98,18 @@ export function holdsScope(scope: string, dialect: Dialect): Expression<SqlBool>
     : sql<SqlBool>`api_keys.scopes::jsonb @> jsonb_build_array(${scope}::text)`;
 }
 
+/**
+ * Use as `where(isUnusedSince(before))`. The last use is not enough: a node whose clock is late reports uses of
+ * before the key was created.
+ */
+export function isUnusedSince(before: number) {
+  return (eb: ExpressionBuilder<Tables, "api_keys">): Expression<SqlBool> =>
+    eb.and([
+      eb("api_keys.created_at", "<", before),
+      eb.or([eb("api_keys.last_used_at", "is", null), eb("api_keys.last_used_at", "<", before)]),
+    ]);
+}
+
 /** Use as `where(isUnexpired("expires_at", now))`. */
 export function isUnexpired(column: "expires_at" | `${string}.expires_at`, now: number): Expression<SqlBool> {
   return sql<SqlBool>`(${sql.ref(column)} is null or ${sql.ref(column)} > ${now})`;

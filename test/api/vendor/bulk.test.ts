@@ -174,6 +174,8 @@ for (const backend of runBackends) {
       const leaked = await w.mint({ name: "leaked" });
       await instance.sql(`update api_keys set quarantined_at = ${instance.clock.now()} where id = '${leaked.id}'`);
       await instance.sql(`update api_keys set last_used_at = ${instance.clock.now()} where id = '${old.id}'`);
+      // Reported by a node whose clock is late.
+      await instance.sql(`update api_keys set last_used_at = ${Date.parse(middle) - 1} where id = '${leaked.id}'`);
       const cases: [object, string[]][] = [
         [{ ids: [old.id, expiring.id] }, ["old", "expiring"]],
         [{ project_id: other }, ["elsewhere"]],

@@ -149,6 +149,17 @@ for (const backend of runBackends) {
         expect(new Set(await names(workspace, query)), query).toEqual(new Set(["Alpha 2", null]));
       expect(await names(workspace, "unused_days=30&scope=s")).toEqual(["Alpha 2"]);
       expect(await names(workspace, "state=idle&unused_days=41")).toEqual([]);
+      // A node whose clock is late reports a use of before the key was created.
+      const fresh = await mint(workspace, "fresh", { scopes: ["s"] });
+      await send({ ts: at(-2 * DAY), request_id: "late", key_id: fresh.id });
+      for (const query of [
+        "state=idle&unused_days=1",
+        "unused_days=1",
+        "unused_days=1&scope=s",
+        "unused_days=1&q=fresh",
+      ])
+        expect(await names(workspace, query), query).not.toContain("fresh");
+      await workspace.call("sk_owner", `POST /v1/keys/${fresh.id}/revoke`, {});
       instance.clock.advance(35 * DAY);
       const idle = await names(workspace, "state=idle");
       expect(new Set(idle.slice(0, 2))).toEqual(new Set(["Alpha 2", null]));

@@ -45,7 +45,7 @@ export const FILTERS: readonly Option[] = [
   new Option("--state <state>", "only keys in this state").choices(BULK_STATES),
   new Option("--created-before <time>", "only keys created before this time, ISO 8601"),
   new Option("--created-after <time>", "only keys created after this time, ISO 8601"),
-  new Option("--unused-since <time>", "only keys last used before this time, or never used and created before it"),
+  new Option("--unused-since <time>", "only keys created before this time and not used since"),
   new Option("--all", "every key; only with --env and --state"),
 ];
 
