@@ -78,7 +78,10 @@ function eventId(row: MeteredHour, part: number): string {
   return `${usageRowId([workspace_id, "tenant", "hour", startOf(row), project_id, "live", tenant, null])}-${part}`;
 }
 
-/** The same part has the same source, id and values whenever it is sent: receivers count it once. */
+/**
+ * The same part has the same source, id and figures whenever it is sent: receivers count it once. The plan and the slug
+ * are those of now.
+ */
 function eventOf(base: string, row: MeteredHour, sums: readonly number[], part: number): MeterEvent {
   const { workspace_id, project_id, tenant: tenant_id } = row;
   const time = startOf(row);

@@ -93,8 +93,8 @@ async function send(services: Services, parts: readonly MeterPart[]): Promise<Po
 }
 
 /**
- * A conflict that does not pass means that the receiver took the event and its response was lost: what is sent under an
- * id never changes.
+ * A conflict that does not pass means that the receiver took the event and its response was lost: the figures of an id
+ * never change.
  */
 async function resolveConflict(services: Services, part: MeterPart, response: Posted): Promise<Posted | undefined> {
   const { meter, log } = services;
