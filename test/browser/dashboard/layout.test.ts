@@ -33,6 +33,22 @@ const HIDDEN_LABELS = `(() => {
   return { scrolls: dialog.scrollHeight > dialog.clientHeight, fields: fields.length, hidden: [...hidden] };
 })()`;
 
+/**
+ * To be evaluated in a page: focuses what is in its rows, from the last row to the first, and reports how much room
+ * there is above what is focused and above the selection, at least.
+ */
+const ROOM_ABOVE = `(() => {
+  const at = (selector) => document.querySelector(selector).getBoundingClientRect();
+  scrollTo(0, document.documentElement.scrollHeight);
+  const bar = at(".selection-bar").top - at(".head").bottom;
+  const controls = [...document.querySelectorAll("tbody :is(a, input, button)")].filter((one) => one.checkVisibility());
+  const rooms = controls.toReversed().map((one) => {
+    one.focus();
+    return one.getBoundingClientRect().top - at(".selection-bar").bottom;
+  });
+  return { focused: Math.min(...rooms), bar };
+})()`;
+
 describe.runIf(hasBrowser)("the layout of the dashboard", () => {
   const suite = useBrowserSuite();
   const open = useOwnerPage(suite);
@@ -95,6 +111,32 @@ describe.runIf(hasBrowser)("the layout of the dashboard", () => {
     expect(words.height).toBeLessThan(30);
     expect(reason.left).toBeGreaterThan(words.right);
     await g.expectClean();
+  });
+
+  it("keeps the selection below the header and its banners, and what is focused below the selection", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    for (let n = 1; n <= 12; n++)
+      await suite.instance.call(at.key, "POST /v1/keys", { project_id, tenant_id, env: "test", name: `Key ${n}` });
+    await using g = await signedIn(suite.browser, suite.instance, at, { page: "keys?limit=25", env: "test" });
+    const { page } = g;
+    await page.getByLabel("Select Key 12").check();
+    for (const width of [1280, 390]) {
+      await page.setViewportSize({ width, height: 480 });
+      for (const isOffline of [false, true]) {
+        await page.context().setOffline(isOffline);
+        await expect.poll(() => page.locator(".banner.bad").count()).toBe(isOffline ? 1 : 0);
+        await expect
+          .poll(() => page.evaluate<{ focused: number; bar: number }>(ROOM_ABOVE), { message: `${width} ${isOffline}` })
+          .toSatisfy(({ focused, bar }) => focused >= 0 && bar >= 0);
+      }
+    }
+    // On a phone it is one row.
+    const bar = page.getByRole("region", { name: "Selection" });
+    const tops = await bar
+      .getByRole("button", { name: / selected$|^Clear/ })
+      .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().top));
+    expect([tops.length, new Set(tops).size]).toEqual([3, 1]);
   });
 
   it("shows the label of a field that takes the focus below the header of its dialog", async () => {

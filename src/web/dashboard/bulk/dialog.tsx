@@ -16,7 +16,7 @@ import { ProjectsPropagation } from "../keys/propagation.tsx";
 
 const refused = (count: number): string => `Requests with ${count === 1 ? "this key" : "these keys"} are refused`;
 
-const WORDS = {
+export const WORDS = {
   revoke: {
     title: "Revoke selected",
     verb: "Revoke",
@@ -45,10 +45,12 @@ export type BulkProps = {
 };
 
 function KeyList({ found }: { found: Found }) {
-  const more = found.matched - Math.min(found.keys.length, SHOWN);
+  // As in the table, which has the newest first.
+  const shown = found.keys.toReversed().slice(0, SHOWN);
+  const more = found.matched - shown.length;
   return (
     <ul class="plain-list">
-      {found.keys.slice(0, SHOWN).map(({ id, name, display_prefix }) => (
+      {shown.map(({ id, name, display_prefix }) => (
         <li key={id}>
           {name !== null && <UserText>{name}</UserText>} <code>{display_prefix}…</code>
         </li>

@@ -2,7 +2,8 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { formatNumber, plural } from "../../shared/format.ts";
 import { Button } from "../components/button.tsx";
-import { BulkKeys, type BulkProps } from "./dialog.tsx";
+import { useHeightProperty } from "../shell/height.ts";
+import { BulkKeys, WORDS, type BulkProps } from "./dialog.tsx";
 import type { BulkAction, BulkFilter } from "./run.ts";
 
 /** Maximum number of ids in one request. */
@@ -50,34 +51,37 @@ export function useBulk(onDone: () => void) {
 
 export function SelectionBar({ chosen, whole, onWhole, onClear, all, allWords, onAct }: SelectionProps) {
   const clear = useRef<HTMLButtonElement>(null);
+  const bar = useHeightProperty<HTMLDivElement>("--bar");
   const byFilter = whole && all !== null;
   const tooMany = !byFilter && chosen.size > IDS_MAX ? `At most ${formatNumber(IDS_MAX)} keys at once.` : null;
   // What is chosen now: the list changes while the action runs.
   const ask = (action: BulkAction) => (): void =>
     onAct({ action, filter: byFilter ? all : { ids: [...chosen] }, whole: byFilter });
   return (
-    <div class="selection-bar" role="region" aria-label="Selection">
-      <span role="status">{byFilter ? `Selected: ${allWords}` : `${plural(chosen.size, "key")} selected`}</span>
-      {all !== null && !whole && (
-        <Button
-          kind="quiet"
-          onClick={() => {
-            onWhole();
-            clear.current?.focus(); // this button goes
-          }}
-        >
-          Select {allWords}
-        </Button>
-      )}
-      <Button kind="quiet" buttonRef={clear} onClick={onClear}>
+    <div ref={bar} class="selection-bar" role="region" aria-label="Selection">
+      <div class="selection">
+        <span role="status">{byFilter ? `Selected: ${allWords}` : `${plural(chosen.size, "key")} selected`}</span>
+        {all !== null && !whole && (
+          <Button
+            kind="quiet"
+            onClick={() => {
+              onWhole();
+              clear.current?.focus(); // this button goes
+            }}
+          >
+            Select {allWords}
+          </Button>
+        )}
+      </div>
+      <Button kind="quiet" icon="close" buttonRef={clear} onClick={onClear}>
         Clear selection
       </Button>
-      <Button needs="admin" disabled={tooMany} onClick={ask("disable")}>
-        Disable selected
-      </Button>
-      <Button needs="admin" disabled={tooMany} onClick={ask("revoke")}>
-        Revoke selected
-      </Button>
+      {(["disable", "revoke"] as const).map((action) => (
+        <Button key={action} needs="admin" disabled={tooMany} onClick={ask(action)}>
+          {/* On a phone the verb is enough (phone.css). */}
+          {WORDS[action].verb} <span>selected</span>
+        </Button>
+      ))}
     </div>
   );
 }

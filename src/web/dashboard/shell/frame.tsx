@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { formatAbsolute } from "../../shared/format.ts";
 import { serverNow } from "../api/clock.ts";
 import { membership } from "../api/session.ts";
+import { useHeightProperty } from "./height.ts";
 import { Logo } from "../components/icon.tsx";
 import { EnvContext } from "../components/page.tsx";
 import { AccountMenu } from "./account-menu.tsx";
@@ -39,6 +40,7 @@ function skip(event: Event): void {
 }
 
 export function Frame({ items, hasEnv, children }: FrameProps) {
+  const head = useHeightProperty<HTMLElement>("--head");
   return (
     <div class="frame">
       <a class="skip" href="#content" onClick={skip}>
@@ -56,7 +58,7 @@ export function Frame({ items, hasEnv, children }: FrameProps) {
         </div>
       </aside>
       <div class="column">
-        <header class="head">
+        <header ref={head} class="head">
           <div class="top">
             <NavMenu items={items} />
             <div class="grow here">
