@@ -156,6 +156,10 @@ describe.runIf(hasBrowser)("usage", () => {
     await page.getByRole("img", { name: /^5 requests/ }).waitFor();
     const legend = page.getByRole("figure").locator("figcaption");
     await expect.poll(() => legend.textContent()).toBe("Allowed 3Rate limited 1Other 1");
+    await page.emulateMedia({ media: "print" });
+    await expect.poll(() => legend.locator("button:visible").count()).toBe(3); // what the bars of the paper are
+    await expect.poll(() => button(page, "Show as table").count()).toBe(0);
+    await page.emulateMedia({ media: "screen" });
     // Without the largest series the others fill the chart.
     const top = page.locator(".chart text").nth(2);
     const scale = await top.textContent();

@@ -145,8 +145,12 @@ function useInspected(ref: RefObject<HTMLElement>, slots: Layout["slots"], last:
     const found = slots.findIndex((slot) => x >= slot.x && x < slot.x + slot.width);
     setAt(found < 0 ? null : found);
   };
-  const leave = (): void => setAt(null);
-  return { at, handlers: { onKeyDown, onMouseMove, onMouseLeave: leave, onBlur: leave } };
+  const onBlur = (): void => setAt(null);
+  // A finger that is lifted leaves too; the figures stay until something else is touched.
+  const onPointerLeave = ({ pointerType }: PointerEvent): void => {
+    if (pointerType !== "touch") setAt(null);
+  };
+  return { at, handlers: { onKeyDown, onMouseMove, onPointerLeave, onBlur } };
 }
 
 export function Chart(props: ChartProps) {
