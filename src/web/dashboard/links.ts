@@ -29,13 +29,25 @@ function withQuery(path: string, query: Query): string {
   return search.size > 0 ? `${path}?${search}` : path;
 }
 
-type LinkOptions = { id?: string; query?: Query; env?: Env; slug?: string };
+type LinkOptions = { id?: string | null; query?: Query; env?: Env; slug?: string };
 
 /** The address of a page of this workspace. */
 export function hrefTo(page: string, options: LinkOptions = {}): string {
   const { id, query = {} } = options;
   const path = `#/w/${options.slug ?? slug.value}/${options.env ?? env.value}/${page}`;
-  return withQuery(id === undefined ? path : `${path}/${encodeURIComponent(id)}`, query);
+  return withQuery(id == null ? path : `${path}/${encodeURIComponent(id)}`, query);
+}
+
+/**
+ * The page on the screen in another environment, with its filters, from the first row. A key belongs to one
+ * environment: the other one has the list.
+ */
+export function hrefInEnv(other: Env): string {
+  const at = place.value;
+  if (at.kind !== "workspace") return "#/";
+  const { page, id } = at;
+  if (page === "keys" && id !== null) return hrefTo(page, { env: other });
+  return hrefTo(page, { id, env: other, query: { ...Object.fromEntries(at.query), after: null } });
 }
 
 /** The query with which each list was seen last, by its address without one. */

@@ -149,6 +149,35 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.page.getByText("Offline. The server cannot be reached.").waitFor();
   });
 
+  it("keeps the record, the range and the filters when the environment is switched, but not the page of a list", async () => {
+    const at = await shop(suite.instance);
+    const { project_id, tenant_id } = at;
+    const want = { project_id, tenant_id, env: "live", name: "CI" };
+    const { id } = (await suite.instance.call(at.key, "POST /v1/keys", want)).body;
+    const g = await open(at, { page: "home" });
+    const { page } = g;
+    for (const [from, to] of [
+      [`tenants/${tenant_id}?range=30d`, `tenants/${tenant_id}?range=30d`],
+      [`projects/${project_id}`, `projects/${project_id}`],
+      ["audit/2", "audit/2"],
+      ["usage?range=30d&by=tenant", "usage?range=30d&by=tenant"],
+      [`keys?state=disabled&q=web&after=${id}`, "keys?state=disabled&q=web"],
+      [`keys/${id}?range=7d`, "keys"], // a key belongs to one environment
+    ]) {
+      await g.show(String(from));
+      await page.getByLabel("Live", { exact: true }).and(page.locator(":checked")).waitFor();
+      await page.getByLabel("Test", { exact: true }).click();
+      await expect.poll(() => page.url()).toBe(`${suite.instance.url}/#/w/${at.slug}/test/${to}`);
+    }
+    await g.show("usage?range=30d");
+    await g.at("Usage");
+    await page.keyboard.press("Control+k");
+    await field(page, "Search or jump to").fill("switch to");
+    await page.keyboard.press("Enter");
+    await expect.poll(() => page.url()).toBe(`${suite.instance.url}/#/w/${at.slug}/test/usage?range=30d`);
+    await g.expectClean();
+  });
+
   it("passes axe and fits the window on every page in every look", async () => {
     const at = await shop(suite.instance);
     const g = await open(at, { page: "home", env: "test" });

@@ -3,7 +3,7 @@
 // its kind.
 import { call } from "../api/call.ts";
 import { roleName, session } from "../api/session.ts";
-import { env, hrefTo, slug } from "../links.ts";
+import { env, hrefInEnv, hrefTo, slug } from "../links.ts";
 import { keyTitle, matches, searchProjects, searchTenants, tenantLabel } from "../api/records.ts";
 import { roleReason } from "../components/button.tsx";
 import { place } from "../routes.ts";
@@ -43,7 +43,7 @@ export function localItems(text: string, pages: readonly NavItem[]): PaletteItem
     ...pages.map(({ page, title }) => ({ group: "Pages", label: title, href: hrefTo(page) })),
     { group: "Pages", label: "Account", href: "#/account" },
     ...["key", "tenant", "project", "plan"].map((what) => create(what, `${what}s`)),
-    { group: "Actions", label: `Switch to ${other}`, href: hrefTo(stays ? here : "home", { env: other }) },
+    { group: "Actions", label: `Switch to ${other}`, href: stays ? hrefInEnv(other) : hrefTo("home", { env: other }) },
     // Beyond the bound of results until something is typed.
     create("secret key", "developers"),
     ...(session.value?.memberships ?? [])

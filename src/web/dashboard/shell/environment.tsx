@@ -1,5 +1,5 @@
-// The switch between live and test data. It keeps the page, but not a record: a record belongs to one environment.
-import { env, hrefTo } from "../links.ts";
+// The switch between live and test data. It keeps the page and its filters.
+import { env, hrefInEnv } from "../links.ts";
 import { go, place } from "../routes.ts";
 
 const ENVIRONMENTS = [
@@ -8,8 +8,7 @@ const ENVIRONMENTS = [
 ] as const;
 
 export function EnvironmentSwitch() {
-  const here = place.value;
-  if (here.kind !== "workspace") return null;
+  if (place.value.kind !== "workspace") return null;
   return (
     <div class={`environment ${env.value}`} role="radiogroup" aria-label="Environment">
       {ENVIRONMENTS.map(([value, label]) => (
@@ -23,7 +22,7 @@ export function EnvironmentSwitch() {
               // The page may refuse to leave: the switch follows the address.
               for (const radio of currentTarget.closest("div")?.querySelectorAll("input") ?? [])
                 radio.checked = radio.value === env.value;
-              go(hrefTo(here.page, { env: value }));
+              go(hrefInEnv(value));
             }}
           />
           <span>{label}</span>
