@@ -1,7 +1,7 @@
 // Plans in the dashboard.
 import { describe, expect, it } from "vitest";
 import { hasBrowser } from "../../../harness/browser/browser.ts";
-import { ownWorkspace, useOwnerPage } from "../../../harness/browser/dashboard.ts";
+import { ownWorkspace, shop, signedIn, useOwnerPage } from "../../../harness/browser/dashboard.ts";
 import { expectAccessible } from "../../../harness/browser/pages.ts";
 import { button, dialog, useBrowserSuite } from "../../../harness/browser/suite.ts";
 
@@ -118,5 +118,44 @@ describe.runIf(hasBrowser)("plans", () => {
     await dialog(page, "Delete plan").getByRole("button", { name: "Delete plan" }).click();
     await page.getByRole("heading", { name: "No plans yet" }).waitFor();
     await g.expectClean();
+  });
+
+  it("shows what could not be read as such, not as none", async () => {
+    const t = await shop(suite.instance);
+    const plan = await suite.instance.call(t.key, "POST /v1/plans", { slug: "pro", name: "Pro" });
+    await suite.instance.call(t.key, `PATCH /v1/tenants/${t.tenant_id}`, { plan_id: plan.body.id });
+    await using g = await signedIn(suite.browser, suite.instance, t, { page: "nowhere" });
+    const { page } = g;
+    await g.at("This page does not exist");
+    const error = { code: "internal_error", message: "Something went wrong." };
+    for (const reads of ["projects", "plans"])
+      await page.route(`**/v1/${reads}*`, (route) => route.fulfill({ status: 500, json: { error } }));
+    await g.show("developers");
+    const projects = page.getByRole("definition").filter({ hasText: "This could not be loaded." });
+    await projects.waitFor();
+    expect(
+      await page
+        .getByRole("definition")
+        .filter({ hasText: /^None$/ })
+        .count(),
+    ).toBe(0);
+    await g.show("tenants");
+    const row = page.getByRole("row", { name: /^Globex/ });
+    await row.getByText(String(plan.body.id).slice(0, 8)).waitFor();
+    const filter = page.getByLabel("Filter by plan");
+    await expect.poll(() => filter.locator("option").allTextContents()).toEqual(["Plans could not be loaded"]);
+    await page.unrouteAll();
+    await g.show("developers");
+    await button(page, "Copy id of Orders").waitFor();
+    await g.show("tenants");
+    await row.getByRole("link", { name: "Pro" }).waitFor();
+    await expect.poll(() => filter.locator("option").allTextContents()).toEqual(["All plans", "Pro"]);
+    // An address that the server refuses is not repeated.
+    await page.route("**/v1/tenants?*plan_id=no*", (route) => route.fulfill({ status: 400, json: { error } }));
+    await g.show("tenants?plan=no");
+    await page.getByText("This could not be loaded.").waitFor();
+    expect(await button(page, "Try again").count()).toBe(0);
+    await page.locator(".failed").getByRole("button", { name: "Clear filters" }).click();
+    await row.waitFor();
   });
 });

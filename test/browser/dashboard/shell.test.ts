@@ -138,6 +138,9 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.page.getByText(/^Offline\. Showing data from/).waitFor(); // although this page does not poll
     await g.page.getByRole("link", { name: "Settings" }).click();
     await g.page.getByText("Cannot reach the server.").waitFor();
+    const banner = g.page.locator(".banner.bad");
+    // Nothing of this page is older data.
+    await expect.poll(() => banner.innerText()).toBe("Offline. The server cannot be reached.");
     await g.page.context().setOffline(false);
     await field(g.page, "Workspace name").waitFor();
     await expect.poll(() => g.page.getByText(/^Offline/).count()).toBe(0);
@@ -146,7 +149,7 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     await g.page.getByRole("menuitem", { name: "Log out" }).click();
     await g.at("Log in");
     await g.page.context().setOffline(true);
-    await g.page.getByText("Offline. The server cannot be reached.").waitFor();
+    await expect.poll(() => banner.innerText()).toBe("Offline. The server cannot be reached.");
   });
 
   it("keeps the record, the range and the filters when the environment is switched, but not the page of a list", async () => {

@@ -44,9 +44,12 @@ export function useProjects(isNeeded = true): readonly Project[] {
 
 type Options = { everyMs?: number; isNeeded?: boolean };
 
+export const usePlansRead = (isNeeded = true): Read<{ data: readonly Plan[] }> =>
+  useRead("GET /v1/plans", {}, { isNeeded });
+
 /** All plans; none while loading. */
 export function usePlans(isNeeded = true): readonly Plan[] {
-  return useRead("GET /v1/plans", {}, { isNeeded }).state.value.data?.data ?? [];
+  return usePlansRead(isNeeded).state.value.data?.data ?? [];
 }
 
 /** The newest secret keys; null while loading. */

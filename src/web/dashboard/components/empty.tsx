@@ -4,6 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { formatWait } from "../../shared/format.ts";
 import { problemText, type Problem } from "../api/problems.ts";
 import { param, setParams } from "../links.ts";
+import { go, place } from "../routes.ts";
 import { Button } from "./button.tsx";
 import { Icon, type IconName } from "./icon.tsx";
 import { NOT_FOUND } from "./page.tsx";
@@ -95,7 +96,7 @@ type RefusedProps = { problem: Problem; onRetry: () => void };
 /** Counts down. Outside of live regions, which would announce every second. */
 export function RetryButton({ problem, onRetry, isLink = false }: RefusedProps & { isLink?: boolean }) {
   const left = useSecondsLeft(problem);
-  const words = left > 0 ? `Try again (${formatWait(left)})` : "Try again";
+  const words = left > 0 ? `Try again in ${formatWait(left)}` : "Try again";
   if (!isLink) return <Button onClick={onRetry}>{words}</Button>;
   return (
     <button type="button" class="link" onClick={onRetry}>
@@ -134,10 +135,13 @@ export function Failed({ problem, onRetry }: RefusedProps) {
         </p>
       )}
       <div class="buttons">
-        {problem.status === 400 && param("after") !== "" ? (
+        {problem.status !== 400 || place.value.query.size === 0 ? (
+          <RetryButton problem={problem} onRetry={onRetry} />
+        ) : param("after") !== "" ? (
           <FirstPage />
         ) : (
-          <RetryButton problem={problem} onRetry={onRetry} />
+          // It is the address that was refused.
+          <Button onClick={() => go(location.hash.replace(/\?.*/, ""))}>Clear filters</Button>
         )}
       </div>
     </section>

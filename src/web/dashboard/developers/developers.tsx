@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { RouteOutput } from "../../../client.ts";
 import { useRead, type Read } from "../api/query.ts";
 import { membership } from "../api/session.ts";
-import { keyTitle, useProjects, type SecretKey } from "../api/records.ts";
+import { keyTitle, useProjectsRead, type SecretKey } from "../api/records.ts";
 import { useCreate, useDialogs } from "../records/use-dialogs.tsx";
 import { env, hrefTo, serverUrl } from "../links.ts";
 import { KeyName, timeColumns } from "../keys/key-name.tsx";
@@ -17,6 +17,7 @@ import { Menu } from "../components/menu.tsx";
 import { Facts, Page, Panel } from "../components/page.tsx";
 import { pageCursor, pageSize } from "../components/pager.tsx";
 import { isEmptyList, List } from "../records/list.tsx";
+import { Loaded } from "../components/skeleton.tsx";
 import { SnippetTabs } from "../components/snippet.tsx";
 import type { Column } from "../components/table.tsx";
 import { UserText } from "../components/text.tsx";
@@ -90,17 +91,20 @@ function SecretKeys({ read, create }: SecretKeysProps) {
 }
 
 function ProjectIds() {
-  const projects = useProjects();
-  if (projects.length === 0) return <>None</>;
   return (
-    <div class="stack">
-      {projects.slice(0, PROJECTS_MAX).map(({ id, name }) => (
-        <div key={id}>
-          <UserText>{name}</UserText> <CopyText text={id} name={`Copy id of ${name}`} />
+    <Loaded read={useProjectsRead()} rows={2}>
+      {(projects) => (
+        <div class="stack">
+          {projects.length === 0 && "None"}
+          {projects.slice(0, PROJECTS_MAX).map(({ id, name }) => (
+            <div key={id}>
+              <UserText>{name}</UserText> <CopyText text={id} name={`Copy id of ${name}`} />
+            </div>
+          ))}
+          {projects.length > PROJECTS_MAX && <a href={hrefTo("projects")}>All projects</a>}
         </div>
-      ))}
-      {projects.length > PROJECTS_MAX && <a href={hrefTo("projects")}>All projects</a>}
-    </div>
+      )}
+    </Loaded>
   );
 }
 

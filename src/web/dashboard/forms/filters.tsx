@@ -26,11 +26,16 @@ export function SelectFilter({ name, label, options, chosen = param(name) }: Sel
   );
 }
 
-/** "All projects", and each by name. */
-export const projectOptions = (projects: readonly { id: string; name: string }[]): Option[] => [
-  ["", "All projects"],
-  ...projects.map(({ id, name }) => [id, name] as const),
-];
+type Named = { id: string; name: string };
+
+/** `all`, each record by name, and the one in the address also while its name is not known. */
+export function recordOptions(all: string, records: readonly Named[], chosen: string): Option[] {
+  const options: Option[] = [["", all], ...records.map(({ id, name }) => [id, name] as const)];
+  return options.some(([id]) => id === chosen) ? options : [...options, [chosen, chosen.slice(0, 8)]];
+}
+
+export const projectOptions = (projects: readonly Named[]): Option[] =>
+  recordOptions("All projects", projects, param("project"));
 
 /** Whether an empty list means that nothing matches. */
 export const isFiltered = (names: readonly string[]): boolean => names.some((name) => param(name) !== "");

@@ -13,8 +13,7 @@ const isUnencrypted = location.protocol === "http:" && !LOOPBACK.test(location.h
 /** Whether the page shows data of the environment; "both": of live and test, whatever the switch says. */
 export type HasEnv = boolean | "both";
 
-/** `hasData`: whether the page below shows what the server said before. */
-export function Banners({ hasEnv, hasData = true }: { hasEnv: HasEnv; hasData?: boolean }) {
+export function Banners({ hasEnv }: { hasEnv: HasEnv }) {
   return (
     <>
       {isUnencrypted && (
@@ -24,7 +23,9 @@ export function Banners({ hasEnv, hasData = true }: { hasEnv: HasEnv; hasData?: 
       )}
       {offlineSince.value !== null && (
         <p class="banner bad" role="status">
-          Offline. {hasData ? `Showing data from ${formatClock(offlineSince.value)}.` : "The server cannot be reached."}
+          {/* One of them, by what the page below could load (layout.css). */}
+          Offline. <span class="data-since">Showing data from {formatClock(offlineSince.value)}.</span>
+          <span class="no-data">The server cannot be reached.</span>
         </p>
       )}
       {newBuild.value && (

@@ -13,7 +13,7 @@ export function Card({ title, tone, wide = false, children }: CardProps) {
   return (
     <div class={wide ? "sign-in wide" : "sign-in"}>
       <header>
-        <Banners hasEnv={false} hasData={false} />
+        <Banners hasEnv={false} />
         <a class="brand" href="#/">
           <Logo />
           Keyrack

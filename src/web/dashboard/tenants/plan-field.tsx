@@ -2,7 +2,7 @@
 import { usePlans } from "../api/records.ts";
 import { SelectField, type Option } from "../forms/field.tsx";
 import type { Values } from "../forms/form.tsx";
-import { hrefTo } from "../links.ts";
+import { RecordLink } from "../keys/key-name.tsx";
 
 /** Absent until the plans are known, and if there is none: then the tenant keeps what it has. */
 export function PlanField({ value }: { value?: string | undefined }) {
@@ -16,11 +16,5 @@ export function PlanField({ value }: { value?: string | undefined }) {
 export const planIdOf = ({ plan_id }: Values): string | null | undefined => (plan_id === "" ? null : plan_id);
 
 export function PlanLink({ id }: { id: string }) {
-  const plan = usePlans().find((each) => each.id === id);
-  if (!plan) return <code class="muted">{id.slice(0, 8)}</code>;
-  return (
-    <a href={hrefTo("plans", { id })}>
-      <bdi>{plan.name}</bdi>
-    </a>
-  );
+  return <RecordLink page="plans" id={id} label={usePlans().find((each) => each.id === id)?.name} />;
 }

@@ -1,7 +1,7 @@
 // The list of tenants.
 import { POLL_MS, useRead } from "../api/query.ts";
-import { usePlans, type Plan, type Tenant } from "../api/records.ts";
-import { Filters, SelectFilter } from "../forms/filters.tsx";
+import { usePlansRead, type Tenant } from "../api/records.ts";
+import { Filters, recordOptions, SelectFilter } from "../forms/filters.tsx";
 import { hrefTo, param } from "../links.ts";
 import { COUNT_MAX, useOverview } from "../api/overview.ts";
 import { Badge } from "../components/badge.tsx";
@@ -12,11 +12,12 @@ import { pageCursor, pageSize } from "../components/pager.tsx";
 import { SearchField } from "../forms/search.tsx";
 import { isEmptyList, List } from "../records/list.tsx";
 import type { Column } from "../components/table.tsx";
-import { Cut, Name, UserText } from "../components/text.tsx";
+import { Cut, Name } from "../components/text.tsx";
 import { Time } from "../components/time.tsx";
+import { PlanLink } from "./plan-field.tsx";
 import { CreateTenant } from "./tenant-dialogs.tsx";
 
-const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
+const columns: Column<Tenant>[] = [
   {
     head: "Tenant",
     names: true,
@@ -28,10 +29,7 @@ const columns = (plans: readonly Plan[]): Column<Tenant>[] => [
   },
   {
     head: "Plan",
-    cell: ({ plan_id }) => {
-      const plan = plans.find(({ id }) => id === plan_id);
-      return plan ? <UserText>{plan.name}</UserText> : <span class="muted">None</span>;
-    },
+    cell: ({ plan_id }) => (plan_id === undefined ? <span class="muted">None</span> : <PlanLink id={plan_id} />),
   },
   {
     head: "External id",
@@ -69,7 +67,9 @@ const STATES = [
 
 export function Tenants() {
   const read = useRead("GET /v1/tenants", { query: query() }, { keeps: true });
-  const plans = usePlans();
+  const { data: known, problem } = usePlansRead().state.value;
+  const plans = known?.data ?? [];
+  const plan = param("plan");
   // The navigation reads it too.
   const { data: overview } = useOverview(POLL_MS.rare).state.value;
   const isSearch = FILTERS.some((name) => param(name) !== "");
@@ -81,11 +81,11 @@ export function Tenants() {
       {!isEmpty && (
         <Filters label="Filter tenants" names={FILTERS}>
           <SearchField label="Search tenants" />
-          {plans.length > 0 && (
+          {(plans.length > 0 || problem || plan !== "") && (
             <SelectFilter
               name="plan"
               label="Filter by plan"
-              options={[["", "All plans"], ...plans.map(({ id, name }) => [id, name] as const)]}
+              options={recordOptions(known || !problem ? "All plans" : "Plans could not be loaded", plans, plan)}
             />
           )}
           <SelectFilter name="state" label="Filter by state" options={[["", "All states"], ...STATES]} />
@@ -94,7 +94,7 @@ export function Tenants() {
       <List
         read={read}
         caption="Tenants"
-        columns={columns(plans)}
+        columns={columns}
         what="tenant"
         filters={FILTERS}
         total={total}
