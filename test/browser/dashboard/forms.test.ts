@@ -107,6 +107,20 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     const { page } = g;
     const count = page.locator(".main-nav .nav-count");
     await count.waitFor();
+    // In the menu of a phone at once: what waits for a page to load has no reason to wait there.
+    await page.goto("about:blank");
+    await page.setViewportSize({ width: 390, height: 780 });
+    await page.clock.install();
+    await g.show("plans");
+    await g.at("Plans");
+    await page.clock.pauseAt(Date.now() + 60_000);
+    for (const _ of [1, 2]) {
+      await button(page, "Menu").click();
+      await dialog(page, "Menu").getByText("1 leaked key to replace").waitFor();
+      await page.keyboard.press("Escape");
+    }
+    await page.clock.resume();
+    await page.setViewportSize({ width: 1280, height: 780 });
     await page.route("**/v1/secret_keys/*/revoke", async (route) => {
       const response = await route.fetch();
       suite.instance.clock.advance(3_000); // figures are kept for two seconds, also those polled before the revocation

@@ -39,7 +39,8 @@ function LeakCount() {
 
 function NavList({ items, onChoose }: { items: readonly NavItem[]; onChoose?: () => void }) {
   const here = place.value.kind === "workspace" ? place.value.page : "";
-  const readsLeaks = useReadsLeaks();
+  // By the time that a person opens the menu, the page has been loaded.
+  const readsLeaks = useReadsLeaks() || onChoose !== undefined;
   return (
     <ul>
       {items.map(({ page, title, icon }) => (
