@@ -92,6 +92,7 @@ describe.runIf(hasBrowser)("forms in the dashboard", () => {
     await suite.instance.call(at.key, "PATCH /v1/workspace", { billing_email: "bills@example.com" });
     await button(page, "Save").click();
     await page.getByText("Workspace saved.").waitFor();
+    await expect.poll(() => page.title()).toBe("Settings · Renamed · Keyrack");
     const { body } = await suite.instance.call(at.key, "GET /v1/workspace");
     expect(body).toMatchObject({ name: "Renamed", billing_email: "bills@example.com" });
     await expect.poll(() => page.getByLabel(/^Billing email/).inputValue()).toBe("bills@example.com");

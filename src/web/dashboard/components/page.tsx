@@ -40,8 +40,10 @@ function documentTitle(title: string, hasEnv: boolean): string {
 export function useHeading(title: string) {
   const heading = useRef<HTMLHeadingElement>(null);
   const hasEnv = useContext(EnvContext);
+  // Read while it is rendered, so that a new name of the workspace renders it again.
+  const text = documentTitle(title, hasEnv);
   useEffect(() => {
-    document.title = documentTitle(title, hasEnv);
+    document.title = text;
   });
   useEffect(() => {
     // A dialog that opened with the page keeps the focus, and so does the switch that changed its environment.
