@@ -1,5 +1,5 @@
 // A menu button with a popover: arrow keys, Home, End, Escape and type-ahead.
-import type { ComponentChildren } from "preact";
+import { Fragment, type ComponentChildren } from "preact";
 import { useId, useRef, useState } from "preact/hooks";
 import { Icon, type IconName } from "./icon.tsx";
 
@@ -55,11 +55,8 @@ function moveFocus(menu: HTMLElement, key: string): boolean {
   return target !== undefined;
 }
 
-function Item({ item, close }: { item: MenuItem; close: () => void }) {
-  const { label, hint, icon, href, onSelect, danger = false, disabled = null, checked } = item;
-  const id = useId();
-  const note = disabled ?? hint;
-  const content = (
+function Content({ item: { label, hint, icon, checked }, id }: { item: MenuItem; id: string }) {
+  return (
     <>
       {icon ? (
         <Icon name={icon} />
@@ -68,17 +65,27 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
       )}
       <span class="grow">
         <bdi>{label}</bdi>
-        {note && (
+        {hint && (
           // Hidden from the name, which is the label alone; what it describes still refers to it.
           <span id={id} class="menu-hint" aria-hidden="true">
-            {note}
+            {hint}
           </span>
         )}
       </span>
     </>
   );
-  const described = note ? { "aria-describedby": id } : {};
-  const common = { class: danger ? "menu-item danger" : "menu-item", tabIndex: -1, ...described };
+}
+
+/** `reasonId`: the element that says why it is disabled. */
+function Item({ item, reasonId, close }: { item: MenuItem; reasonId: string; close: () => void }) {
+  const { hint, href, onSelect, danger = false, disabled = null, checked } = item;
+  const id = useId();
+  const content = <Content item={item} id={id} />;
+  const common = {
+    class: danger ? "menu-item danger" : "menu-item",
+    tabIndex: -1,
+    "aria-describedby": disabled === null ? hint && id : reasonId,
+  };
   if (href !== undefined)
     return (
       <a {...common} role="menuitem" aria-current={checked ? "true" : undefined} href={href} onClick={close}>
@@ -105,6 +112,10 @@ function Item({ item, close }: { item: MenuItem; close: () => void }) {
 }
 
 function Groups({ groups, headings = {}, close }: Pick<MenuProps, "groups" | "headings"> & { close: () => void }) {
+  const id = useId();
+  // Each reason is printed once, below the last item that it disables.
+  const lastOf = new Map(groups.flat().map((item) => [item.disabled ?? "", item]));
+  const reasonId = ({ disabled }: MenuItem): string => `${id}-${[...lastOf.keys()].indexOf(disabled ?? "")}`;
   return (
     <>
       {groups.map(
@@ -117,7 +128,14 @@ function Groups({ groups, headings = {}, close }: Pick<MenuProps, "groups" | "he
                 </div>
               )}
               {group.map((item, i) => (
-                <Item key={i} item={item} close={close} />
+                <Fragment key={i}>
+                  <Item item={item} reasonId={reasonId(item)} close={close} />
+                  {item.disabled && lastOf.get(item.disabled) === item && (
+                    <p id={reasonId(item)} class="menu-hint menu-reason" aria-hidden="true">
+                      {item.disabled}
+                    </p>
+                  )}
+                </Fragment>
               ))}
             </div>
           ),
