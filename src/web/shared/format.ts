@@ -24,8 +24,8 @@ export const formatDate: Format = times({ dateStyle: "medium" });
 export const formatUtcDate: Format = times({ dateStyle: "medium", timeZone: "UTC" });
 /** "Nov 10", for an axis. */
 export const formatDay: Format = times({ month: "short", day: "numeric" });
-/** "Nov 2026", of a UTC month. */
-export const formatMonth: Format = times({ month: "short", year: "numeric", timeZone: "UTC" });
+/** "Nov 2026", of a UTC month as it is billed: a month of another calendar has other days. */
+export const formatMonth: Format = times({ month: "short", year: "numeric", timeZone: "UTC", calendar: "gregory" });
 export const formatClock: Format = times({ timeStyle: "short" });
 /** "Nov 10, 4:00 AM": the year is known. */
 export const formatDayAndClock: Format = times({ month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { formatDuration, formatRelative, formatShare, nameTimes } from "../../../src/web/shared/format.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/kernel/durations.ts";
 
@@ -56,4 +56,17 @@ it("names times apart that are alike without their day", () => {
 
 it("shows every share of a column with one decimal", () => {
   expect([0, 0.0704, 0.5, 1].map(formatShare)).toEqual(["0.0%", "7.0%", "50.0%", "100.0%"]);
+});
+
+it("names UTC months as they are billed also where another calendar is usual", async () => {
+  const { DateTimeFormat } = Intl;
+  vi.spyOn(Intl, "DateTimeFormat").mockImplementation(function (_locale, options) {
+    return new DateTimeFormat("fa-IR-u-nu-latn", options);
+  });
+  // Another instance: a formatter is made once.
+  const again = "../../../src/web/shared/format.ts?again";
+  const { formatDate, formatMonth } = (await import(again)) as typeof import("../../../src/web/shared/format.ts");
+  const november = Date.UTC(2026, 10, 1);
+  expect(formatDate(november)).toContain("1405");
+  expect(formatMonth(november)).toContain("2026");
 });
