@@ -73,7 +73,15 @@ describe.runIf(hasBrowser)("the way back to a list", () => {
       .poll(() => page.getByRole("link", { name: "Keys", exact: true }).last().getAttribute("href"))
       .toContain(filters);
     await page.goBack();
-    await expect.poll(() => page.evaluate("scrollY > 0 && document.activeElement.innerText")).toContain("Key 1");
+    const isBackInRow = () => page.evaluate("scrollY > 0 && document.activeElement.innerText");
+    await expect.poll(isBackInRow).toContain("Key 1");
+    // Also after the record has been loaded again.
+    await link.click();
+    await page.getByRole("heading", { level: 1, name: "Key 1" }).waitFor();
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "Key 1" }).waitFor();
+    await page.goBack();
+    await expect.poll(isBackInRow).toContain("Key 1");
 
     // A new page is shown from its first row, below the header, with the focus on it.
     await page.route("**/v1/keys?*", async (route) => {

@@ -3,9 +3,9 @@
 import { onForget } from "../api/session.ts";
 
 type Spot = { y: number; row: string | null };
+/** What each entry of the history keeps: its number, and where the others were left, for a page that is reloaded. */
+type Entry = { entry: number; spots: Map<number, Spot> };
 
-const spots = new Map<number, Spot>();
-onForget(() => spots.clear());
 const REMEMBERED_MAX = 100;
 /** How long a list may take to load. */
 const LOADING_MS = 5_000;
@@ -14,10 +14,18 @@ const INPUTS = ["wheel", "touchstart", "pointerdown", "keydown"] as const;
 history.scrollRestoration = "manual";
 /** Not the numbers of this page before it was reloaded. */
 let newest = Date.now();
-let entry = newest;
+const first = history.state as Partial<Entry> | null;
+const spots: Entry["spots"] = first?.spots ?? new Map();
+let entry = first?.entry ?? newest;
 let returned = false;
 let stop = (): void => {};
-history.replaceState(entry, "");
+
+const keep = (): void => history.replaceState({ entry, spots }, "");
+keep();
+onForget(() => {
+  spots.clear();
+  keep();
+});
 
 /** Remembers where the page is left. To be called before another one is rendered. */
 export function leaveEntry(): void {
@@ -31,10 +39,10 @@ export function leaveEntry(): void {
 /** Restores the position of an entry that was seen before, and numbers a new one. */
 export function enterEntry(): void {
   stop();
-  const known: unknown = history.state;
-  const spot = typeof known === "number" ? spots.get(known) : undefined;
-  entry = typeof known === "number" ? known : ++newest;
-  if (entry !== known) history.replaceState(entry, "");
+  const known = (history.state as Partial<Entry> | null)?.entry;
+  const spot = known === undefined ? undefined : spots.get(known);
+  entry = known ?? ++newest;
+  keep();
   returned = spot !== undefined;
   if (spot) restore(spot);
 }
