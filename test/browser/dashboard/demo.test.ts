@@ -23,7 +23,13 @@ describe.runIf(hasBrowser)("the demonstration in windows of every width", () => 
       await table.waitFor();
       await expect.poll(() => table.evaluate((box) => box.scrollWidth - box.clientWidth), { message: title }).toBe(0);
       expect(asked.size, title).toBeLessThanOrEqual(8);
-      if (title === "Developers") await button(g.page, "Copy id of Orders API").waitFor();
+      if (title === "Developers") {
+        await button(g.page, "Copy id of Orders API").waitFor();
+        // The secret key that made everything was used to do so.
+        const author = g.page.getByRole("row", { name: /^Vendor backend/ });
+        await expect.poll(() => author.locator("[data-label='Last used']").innerText()).toMatch(/ago$/);
+        expect(await author.getByText("Idle").count()).toBe(0);
+      }
       if (title === "Leaks" || title === "Developers") {
         await g.page.setViewportSize({ width: 641, height: 800 }); // the narrowest without cards
         await expect.poll(() => table.evaluate((box) => box.scrollWidth - box.clientWidth), { message: title }).toBe(0);
