@@ -63,13 +63,15 @@ function LeakAlert({ leaks: { unreplaced, stops_at } }: { leaks: Overview["leaks
 
 export function Figures() {
   return (
-    <Loaded read={useOverview()} rows={3}>
-      {(overview) => (
-        <>
-          {overview.leaks.unreplaced > 0 && <LeakAlert leaks={overview.leaks} />}
-          <Grid overview={overview} />
-        </>
-      )}
-    </Loaded>
+    <div class="figures-room">
+      <Loaded read={useOverview()} rows={3}>
+        {(overview) => (
+          <>
+            {overview.leaks.unreplaced > 0 && <LeakAlert leaks={overview.leaks} />}
+            <Grid overview={overview} />
+          </>
+        )}
+      </Loaded>
+    </div>
   );
 }

@@ -217,7 +217,8 @@ export function Traffic({ title, groups = false, of, range: usual = "24h" }: Tra
       {problem?.status === 404 ? (
         <Off />
       ) : (
-        <Loaded read={read}>
+        // On Home, as high as the chart, so that what follows does not move.
+        <Loaded read={read} rows={of ? 5 : 10}>
           {(usage) =>
             usage.total.total.requests === 0 ? (
               <Unused
