@@ -219,7 +219,7 @@ describe.runIf(hasBrowser)("the dashboard's frame", () => {
     const touch = { viewport: { width: 390, height: 780 }, hasTouch: true, isMobile: true };
     await using g = await signedIn(suite.browser, suite.instance, at, touch);
     const CONTROLS =
-      "button:not(.link, .reveal), .button, select, [role=tab], .environment label, .choice label, .check";
+      "button:not(.link, .reveal), .button, select, [role=tab], .environment, .environment input, .choice input, .check";
     for (const title of ["Keys", "Usage", "Developers", "Portal", "Settings"]) {
       await g.show(title.toLowerCase());
       await g.at(title);

@@ -6,6 +6,7 @@ import type { Rules } from "../keys/limits.ts";
 import { RuleList } from "../keys/rule-list.tsx";
 import { hrefToList } from "../links.ts";
 import { QuotaList } from "../plans/quota-list.tsx";
+import { Chips } from "../components/badge.tsx";
 import { CopyText } from "../components/copy.tsx";
 import { Facts, Page, Panel } from "../components/page.tsx";
 import { Loaded } from "../components/skeleton.tsx";
@@ -29,9 +30,10 @@ function Value({ name, value }: { name: string; value: unknown }) {
   if (name.endsWith("rate_limits") && value === null) return <>Inherited</>;
   if (value === null) return <span class="muted">none</span>;
   if (typeof value === "string") return <UserText>{value}</UserText>;
+  if (name === "scopes" && Array.isArray(value)) return <Chips values={value as string[]} />;
   return (
     <code class="json">
-      <bdi>{JSON.stringify(value, null, 1)}</bdi>
+      <bdi>{JSON.stringify(value, null, 2)}</bdi>
     </code>
   );
 }

@@ -89,7 +89,7 @@ function Limits({ of: { effective } }: { of: ApiKey }) {
 function Meta({ of }: { of: ApiKey }) {
   if (Object.keys(of.meta).length === 0) return null;
   return (
-    <details>
+    <details class="more">
       <summary>Meta</summary>
       <pre class="meta">
         <bdi>{JSON.stringify(of.meta, null, 2)}</bdi>
@@ -157,7 +157,7 @@ function Record({ of }: { of: ApiKey }) {
                 Created: <Time at={of.created_at} />,
                 "Last used": <Time at={of.last_used_at} />,
                 "Last used from": of.last_used && <LastUse of={of.last_used} />,
-                Expires: <Time at={of.expires_at} />,
+                [Date.parse(of.expires_at ?? "") <= serverNow() ? "Expired" : "Expires"]: <Time at={of.expires_at} />,
                 Replaces: neighbour(rotated_from, keys),
                 "Replaced by": neighbour(successor_id, keys),
               }}

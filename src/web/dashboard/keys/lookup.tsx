@@ -33,7 +33,7 @@ export function Reasons({ of }: { of: Found["reasons"] }) {
           {message}{" "}
           {since !== null && (
             <span class="muted small">
-              <Time at={since} />
+              Since <Time at={since} exact />.
             </span>
           )}
         </li>

@@ -17,7 +17,7 @@ function Notifications({ onClose }: { onClose: () => void }) {
       )}
       <ul class="plain-list">
         {notifications.value.map(({ id, text, at }) => (
-          <li key={id}>
+          <li key={id} class="recent">
             <bdi>{text}</bdi> <Time at={new Date(at).toISOString()} />
           </li>
         ))}

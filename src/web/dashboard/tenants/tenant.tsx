@@ -3,7 +3,7 @@ import { useRead } from "../api/query.ts";
 import { useDialogs } from "../records/use-dialogs.tsx";
 import { env, hrefTo } from "../links.ts";
 import { CreateKey } from "../keys/create.tsx";
-import { keyColumn, lastUsedColumn } from "../keys/key-name.tsx";
+import { keyColumn, lastUsedColumn, projectCell } from "../keys/key-name.tsx";
 import { tenantLabel, useProjects, type Tenant } from "../api/records.ts";
 import { AllowedAddresses } from "../keys/addresses.tsx";
 import { RuleList } from "../keys/rule-list.tsx";
@@ -29,13 +29,9 @@ const SHOWN_KEYS = 25;
 
 function TenantKeys({ tenant }: { tenant: Tenant }) {
   const read = useRead("GET /v1/keys", { query: { tenant_id: tenant.id, env: env.value, limit: SHOWN_KEYS } });
-  const projects = useProjects();
   const columns: Column<ApiKey>[] = [
     keyColumn,
-    {
-      head: "Project",
-      cell: ({ project_id }) => <UserText>{projects.find(({ id }) => id === project_id)?.name ?? ""}</UserText>,
-    },
+    { head: "Project", cell: projectCell(useProjects()) },
     { head: "State", cell: (key) => <StateBadge of={key} tenant={tenant} /> },
     lastUsedColumn,
   ];

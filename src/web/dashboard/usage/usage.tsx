@@ -6,6 +6,7 @@ import { useRead } from "../api/query.ts";
 import { Filters, projectOptions, SelectFilter } from "../forms/filters.tsx";
 import { env, hrefTo, param, setParams } from "../links.ts";
 import { TenantFilter } from "../keys/filters.tsx";
+import { projectCell } from "../keys/key-name.tsx";
 import { tenantLabel, useProjects, useTenants, type Project, type Tenant } from "../api/records.ts";
 import { Button } from "../components/button.tsx";
 import { Chart } from "../components/chart.tsx";
@@ -82,7 +83,7 @@ function columns(names: Names): Column<Activity>[] {
         </a>
       ),
     },
-    { head: "Project", cell: ({ project_id }) => <UserText>{projectName(names, project_id)}</UserText> },
+    { head: "Project", cell: projectCell(names.projects) },
     { head: "Requests", number: true, cell: ({ request_count }) => formatNumber(request_count) },
     { head: "First", cell: ({ first_seen_at }) => <Time at={first_seen_at} /> },
     { head: "Last", cell: ({ last_seen_at }) => <Time at={last_seen_at} /> },
