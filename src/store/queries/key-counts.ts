@@ -84,7 +84,7 @@ const COMPARED = {
 export async function reachesMax(on: Reader, piece: Piece & { max: number }): Promise<boolean> {
   const found = await selectRow(on, (db, dialect) =>
     db
-      .selectFrom(range(db, piece).select(COMPARED[piece.state]).as("api_keys"))
+      .selectFrom(range(db, piece).select(COMPARED[piece.state]).as("walked"))
       .select((eb) => eb.lit(1).as("one"))
       .where((eb) => isCounted(eb as unknown as ExpressionBuilder<Tables, "api_keys">, piece, dialect))
       .limit(1)

@@ -16,7 +16,7 @@ const aliasesOf = (sql: string): [alias: string, table: string][] =>
 
 /** Run before a server takes requests, by a command while it is stopped, or for a metric once a minute. */
 const MAINTENANCE = [
-  /(revoked|disabled|quarantined|suspended|deleted)_at >= \?$/, // what a restore has brought back
+  /(revoked|disabled|quarantined|suspended|deleted|voided)_at >= \?$/, // what a restore has brought back
   /where allowed_cidrs <> '\[\]' and ip_mode = 'enforce'/, // the same
   /"sealed_response" is not null/, // a new master key
   /^select chains\.workspace_id/, // keyrack audit verify
