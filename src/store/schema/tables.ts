@@ -33,7 +33,7 @@ export type Fact =
   | "meter"
   | "meter_source"
   | "settings"
-  | "steady_lag"
+  | "steady_time"
   | "quick_check"
   /** A row to lock (store/queries/series.ts). */
   | "usage_rollups_lock";
