@@ -141,6 +141,7 @@ export class DirtyRows {
       if (slot === NO_ROW) return false;
       rows.expireBefore(slot, oldest);
       rows.add(slot, span, units);
+      if (first + i > newest) this.touch(slot); // or the next start would count them again
       this.#shareUntil(slot, lapsesAt(limit, span));
     }
     return slot !== undefined;

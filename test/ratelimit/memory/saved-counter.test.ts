@@ -211,6 +211,22 @@ describe("saved counters", () => {
     expect(later.check(ask([minute, day], { cost: 40 })).limited_policy).toBe("minute");
   });
 
+  it("count as of that restart also in later ones, when the clock was set back before the first", () => {
+    const clock = handClock();
+    const counter = memoryCounter(clock.now);
+    counter.check(ask([minute, day], { cost: 60 }));
+    const saved = table();
+    saved.save(counter.dirtyRows(10));
+    const back = START - 86_400_000 * 3;
+    for (const passed of [0, 86_400_000]) {
+      const later = memoryCounter(() => back + passed);
+      later.load(saved.rows.values());
+      saved.save(later.dirtyRows(10));
+      const left = later.check(ask([minute, day])).policies.map((policy) => policy.remaining);
+      expect(left).toEqual(passed === 0 ? [39, 439] : [99, 499]);
+    }
+  });
+
   it("skip rows that this version did not write, and continue", () => {
     const clock = handClock();
     const counter = memoryCounter(clock.now);
