@@ -25,7 +25,6 @@ import {
   returnUnits,
   takeOwed,
   takeUnits,
-  type Demand,
   type OwedCharge,
   type Return,
   type Stored,
@@ -101,15 +100,9 @@ export class QuotaBank {
     return holding;
   }
 
-  /** Takes what waiting requests ask for. Check `holding.availability` afterwards. */
-  fetch(one: AppliedQuota, demand: Demand): Promise<void> {
-    const { demands } = one.holding;
-    demands.add(demand);
-    return this.#fetch(one).finally(() => demands.delete(demand));
-  }
-
-  #fetch(one: AppliedQuota): Promise<void> {
-    one.holding.pending ??= this.#transact(one.holding, () => this.#take(one));
+  /** Takes what waiting requests ask for; this one needs `units`. Check `holding.availability` afterwards. */
+  fetch(one: AppliedQuota, units: number): Promise<void> {
+    one.holding.pending ??= this.#transact(one.holding, () => this.#take(one, units));
     return one.holding.pending;
   }
 
@@ -117,7 +110,7 @@ export class QuotaBank {
   prefetch(one: AppliedQuota): void {
     const { holding, metered } = one;
     if (holding.pending || holding.isTransient || !holding.isLow(metered.quota)) return;
-    this.#fetch(one).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
+    this.fetch(one, 0).catch((error) => this.#log.warn("no quota block was fetched", { error: String(error) }));
   }
 
   /** Charges units that were admitted without asking, even beyond zero: nothing may be held of what they use up. */
@@ -239,10 +232,9 @@ export class QuotaBank {
     }
   }
 
-  async #take({ holding, metered }: AppliedQuota): Promise<void> {
-    const [first] = holding.demands;
+  async #take({ holding, metered }: AppliedQuota, units: number): Promise<void> {
     // Otherwise it would not help: another key that shares the balance can spend them, and would fetch them again.
-    if (holding.remaining(metered.quota, this.#clock.now()) >= (first?.units ?? 0)) holding.giveUpBeyond(metered.quota);
+    if (holding.remaining(metered.quota, this.#clock.now()) >= units) holding.giveUpBeyond(metered.quota);
     const returns = holding.takeReturns(this.#clock.now());
     const taken = await this.#write(holding, returns, (tx, request) => {
       const [demands, spendable] = [[...holding.demands], holding.spendable(metered.quota)];

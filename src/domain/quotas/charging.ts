@@ -1,7 +1,6 @@
 // Charges requests and leases to quotas, together with rate limits: all of them or none. Units are spent from blocks in
 // memory first and put back when a rate limit refuses, because the counters may be on Redis.
 import { randomUUID } from "node:crypto";
-import { fail } from "../../kernel/errors.ts";
 import { LEASE_MAX_MS } from "../../kernel/ratelimit/window.ts";
 import type { CheckRequest, Lease, LeaseRequest, Verdict } from "../../ratelimit/counter.ts";
 import { confinedTo, ownerOf, type SecretKeyActor } from "../core/actor.ts";
@@ -10,16 +9,9 @@ import { reachesProject } from "../core/env-access.ts";
 import type { Spent } from "./blocks.ts";
 import type { Definition } from "./definitions.ts";
 import type { AppliedQuota } from "./holding.ts";
-import { denial, statesOf, waitOf, type Refusal, type WithQuotas } from "./results.ts";
+import { denial, statesOf, type Refusal, type WithQuotas } from "./results.ts";
+import { availabilityOf, refusalsOf, spendAll, trySpend, type SpendResult } from "./spending.ts";
 import type { Owed } from "./takes.ts";
-
-/**
- * A request that loses its units to others this often is refused for a second. One attempt is enough unless a request
- * under another amount, or a lease that asks for more, is faster: each takes units for all requests that wait.
- */
-const ATTEMPTS_MAX = 100;
-/** What was spent of each quota, or who refused. */
-type SpendResult = Spent[] | { readonly refusedBy: readonly Refusal[] };
 
 const NO_RULES: Verdict = {
   allowed: true,
@@ -202,45 +194,6 @@ async function chargeOwed({ services }: Machine, applied: AppliedQuota[], owed: 
   const charge = (one: AppliedQuota): Promise<void> =>
     quotas.chargeOwed(one, { ...owed, storesId: writtenBytes.hasRoom(one.holding.owner) });
   await Promise.all(applied.map(charge));
-}
-
-/** Spends at least `units` and up to `most` from every quota, or nothing if one of them has too little. */
-async function spendAll(ctx: Machine, applied: AppliedQuota[], units: number, most = units): Promise<SpendResult> {
-  const spent = trySpend(applied, units, most, ctx.services.clock.now());
-  return spent ?? fetchAndSpend(ctx, applied, units, most);
-}
-
-/**
- * Returns undefined if the database must be read first. Caution: must stay synchronous between checking and spending.
- */
-function trySpend(applied: AppliedQuota[], units: number, most: number, now: number): SpendResult | undefined {
-  let [count, isUnknown] = [most, false];
-  for (const one of applied) {
-    const availability = availabilityOf(one, units, now);
-    if (availability === "denied") return { refusedBy: refusalsOf(applied, units, now) };
-    isUnknown ||= availability === "unknown";
-    count = Math.min(count, one.holding.spendable(one.metered.quota));
-  }
-  return isUnknown ? undefined : applied.map(({ holding, metered }) => holding.spend(metered.quota, count, now));
-}
-
-const availabilityOf = ({ holding, metered }: AppliedQuota, units: number, now: number) =>
-  holding.availability(metered.quota, units, now);
-
-function refusalsOf(applied: AppliedQuota[], units: number, now: number): Refusal[] {
-  const refusing = applied.filter((one) => availabilityOf(one, units, now) === "denied");
-  return refusing.map((one) => ({ id: one.metered.quota.id, wait: waitOf(one, units, now) }));
-}
-
-async function fetchAndSpend(ctx: Machine, applied: AppliedQuota[], units: number, most: number): Promise<SpendResult> {
-  const { quotas, clock } = ctx.services;
-  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const missing = applied.filter((one) => availabilityOf(one, units, clock.now()) === "unknown");
-    await Promise.all(missing.map((one) => quotas.fetch(one, { units, most })));
-    const spent = trySpend(applied, units, most, clock.now());
-    if (spent !== undefined) return spent;
-  }
-  throw fail("unavailable");
 }
 
 /** Reports whether 1 unit would be admitted, without charging anything. */

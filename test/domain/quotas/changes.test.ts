@@ -120,11 +120,11 @@ for (const backend of runBackends) {
         const defined = { ...metered, quota: quotaOf({ amount }) };
         return { metered: defined, holding: quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, defined) };
       };
-      const taking = quotas.fetch(open(1_000), { units: 1, most: 1 });
+      const taking = quotas.fetch(open(1_000), 1);
       const { holding, metered: lowered } = open(1);
       await taking;
       expect([holding.unspent, holding.spendable(lowered.quota)]).toEqual([15, 0]);
-      await quotas.fetch(open(1), { units: 1, most: 1 });
+      await quotas.fetch(open(1), 1);
       const rows = await fixture.sql("select taken from quota_balances where subject_id = $1", [key_id]);
       expect(rows).toEqual([{ taken: 1 }]);
     });

@@ -30,6 +30,17 @@ for (const backend of backends) {
       expect(metrics.taken - before).toBeLessThanOrEqual(3);
     });
 
+    it("are shared by leases that wait at once, and none of them is given back meanwhile", async () => {
+      const metered = await world({ key: [quotaOf({ amount: 640 })] });
+      const { metrics } = shared().services.quotas;
+      const before = { ...metrics };
+      const leases = await Promise.all(Array.from({ length: 63 }, () => metered.lease(1_000)));
+      const granted = leases.map((lease) => lease.granted);
+      expect(Math.min(...granted)).toBeGreaterThanOrEqual(1);
+      expect(granted.reduce((sum, units) => sum + units, 0)).toBeLessThanOrEqual(640);
+      expect([metrics.taken - before.taken < 4, metrics.returned - before.returned]).toEqual([true, 0]);
+    });
+
     it("answer with what is left, and when it is refilled", async () => {
       const metered = await world({ key: [quotaOf({ amount: 2, refill: "daily" })] });
       const first = await metered.check();

@@ -112,7 +112,7 @@ for (const backend of backends) {
           quota: quotaOf(),
         } as const;
         const holding = quotas.open(ownerOf(ctx.actor), ctx.actor.workspace_id, metered);
-        await quotas.fetch({ metered, holding }, { units: 1, most: 1 });
+        await quotas.fetch({ metered, holding }, 1);
       }
       await quotas.close();
       const taken = "select count(*) as n from quota_balances where subject_id like 'closing-%' and taken > 0";

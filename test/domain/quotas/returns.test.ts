@@ -25,7 +25,7 @@ for (const backend of runBackends)
       const take = async (actor: typeof victim, subject_id: string) => {
         const metered = { scope: "key", source: "key", subject_id, env: "live", quota: quotaOf() } as const;
         const holding = quotas.open(ownerOf(actor), actor.workspace_id, metered);
-        await quotas.fetch({ metered, holding }, { units: 1, most: 1 });
+        await quotas.fetch({ metered, holding }, 1);
         return holding;
       };
       const holdings = [
