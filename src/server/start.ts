@@ -8,7 +8,6 @@ import type { Services } from "../domain/core/context.ts";
 import { ensureEmbedKeys } from "../domain/embed/signing-keys.ts";
 import { loadCounters } from "../domain/limits/ratelimit.ts";
 import { loadSteadyLag } from "../domain/limits/steady-lag.ts";
-import { correctSeenTimes } from "../domain/nodes/seen-times.ts";
 import { ensureCheckpointKey } from "../domain/vault/signing-keys.ts";
 import { listenForUnlocks } from "../domain/workspaces/operators.ts";
 import { RequestMetrics } from "../http/metrics.ts";
@@ -70,7 +69,6 @@ async function start(options: StartOptions, opened: AsyncDisposableStack): Promi
   await checkpointOrigin(services, NIL_WORKSPACE); // stores the origin of all checkpoints on the first start
   await loadSteadyLag(services);
   await loadCounters(services);
-  if (!services.store.readOnly) await correctSeenTimes(services);
   await ensureEmbedKeys(services);
   const requestMetrics = settings.metrics ? new RequestMetrics(endpoints) : undefined;
   const { checkOutput = false, overloadClock } = options;

@@ -1,7 +1,8 @@
 // How far the steady time is behind the wall clock after that was set forward, kept across restarts: leases and windows
 // are stored in steady time, and a process that began at the wall clock would end them. Once the wall clock is right
-// again the lag is none: leases would last, and expired records stay, for as long as the clock had been ahead. On
-// PostgreSQL claims follow the database's clock, and each process has a lag of its own.
+// again the lag is at most the time since it was saved: otherwise leases would last, and expired records stay, for as
+// long as the clock had been ahead. On PostgreSQL claims follow the database's clock, and each process has a lag of
+// its own.
 import { SECOND_MS } from "../../kernel/durations.ts";
 import { getJsonFact, setFact } from "../core/facts.ts";
 import type { Services } from "../core/context.ts";

@@ -1,11 +1,9 @@
 // Nodes that were seen by a clock that was ahead: they count as live no longer than others, from the next start on.
 import { describe, expect, it } from "vitest";
 import { runBackends, type Backend } from "../../../harness/databases/backends.ts";
-import { startLocalInstance } from "../../../harness/instances/local-instance.ts";
 import { newPolicyProject, policyNode } from "../../../harness/instances/policy-feed.ts";
 import { openTestServices } from "../../../harness/instances/services.ts";
 import { START, testClock, testServices, vendorOf } from "../../../harness/instances/test-services.ts";
-import { tempDir } from "../../../harness/processes/cli.ts";
 import { correctSeenTimes } from "../../../src/domain/nodes/seen-times.ts";
 import { reapSilentNodes } from "../../../src/domain/policy/retention.ts";
 import { DAY_MS, HOUR_MS } from "../../../src/kernel/durations.ts";
@@ -48,15 +46,6 @@ for (const backend of runBackends)
       expect(await w.receipt()).toMatchObject({ complete: true, total_nodes: 0 });
       clock.advance(DAY_MS);
       expect(await reapSilentNodes(services)).toBe(2);
-    });
-
-    it("count as seen now at a start", async () => {
-      await using w = await world(backend);
-      using dir = tempDir();
-      const { app } = await startLocalInstance({ target: w.fixture.target, dir: dir.dir, clock: testClock(START) });
-      const seen = await w.seen();
-      await app.stop();
-      expect(seen).toEqual([0, 0, 0]);
     });
 
     it("are written again with their next poll, also by a process that knows the future time", async () => {
