@@ -209,20 +209,17 @@ function grantsSince(source: Source, since: number): Promise<ReplacedGrant[]> {
   return allIfKnown<ReplacedGrant>(source, query, [since, since]);
 }
 
-/** Grants that the restored database does not have, and those that it has as not voided. */
+/** Grants that the restored database lacks, with their references, and voided ones that have units in it again. */
 export async function findUndoneGrants(source: Source, grants: readonly ReplacedGrant[]) {
   const lost: ReplacedGrant[] = [];
   const revived: ReplacedGrant[] = [];
   for (const some of chunked(grants, IDS_PER_QUERY)) {
-    const query = `select id, voided_at from quota_grants where id in ${jsonList(source.kind, "$1", "text")}`;
+    const query = `select id, remaining from quota_grants where id in ${jsonList(source.kind, "$1", "text")}`;
     const ids = [JSON.stringify(some.map(({ id }) => id))];
-    const now = await allIfKnown<Pick<ReplacedGrant, "id" | "voided_at">>(source, query, ids);
-    const kept = new Map(now.map((one) => [one.id, one]));
-    for (const one of some) {
-      const found = kept.get(one.id);
-      if (!found) lost.push(one);
-      else if (found.voided_at === null && one.voided_at !== null) revived.push(one);
-    }
+    const now = await allIfKnown<{ id: string; remaining: number }>(source, query, ids);
+    const kept = new Map(now.map((one) => [one.id, one.remaining]));
+    lost.push(...some.filter(({ id }) => !kept.has(id)));
+    revived.push(...some.filter(({ id, voided_at }) => voided_at !== null && (kept.get(id) ?? 0) > 0));
   }
   return { lost, revived };
 }

@@ -135,12 +135,13 @@ export function Failed({ problem, onRetry }: RefusedProps) {
         </p>
       )}
       <div class="buttons">
-        {problem.status !== 400 || place.value.query.size === 0 ? (
-          <RetryButton problem={problem} onRetry={onRetry} />
-        ) : param("after") !== "" ? (
+        {problem.status === 400 && param("after") !== "" ? (
           <FirstPage />
         ) : (
-          // It is the address that was refused.
+          <RetryButton problem={problem} onRetry={onRetry} />
+        )}
+        {problem.status === 400 && place.value.query.size > 0 && param("after") === "" && (
+          // It may be the address that was refused.
           <Button onClick={() => go(location.hash.replace(/\?.*/, ""))}>Clear filters</Button>
         )}
       </div>
