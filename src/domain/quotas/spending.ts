@@ -7,8 +7,8 @@ import type { AppliedQuota } from "./holding.ts";
 import { waitOf, type Refusal } from "./results.ts";
 
 /**
- * A request that loses its units to others this often is refused for a second. One attempt is enough unless a request
- * under another amount, or a lease that asks for more, is faster: each takes units for all requests that wait.
+ * A request that loses its units to others this often is refused for a second. Each attempt takes units for all
+ * requests that wait, so one is enough unless a request under another amount of the balance is faster.
  */
 const ATTEMPTS_MAX = 100;
 /** What was spent of each quota, or who refused. */

@@ -25,7 +25,7 @@ const EXAMINED_THERE = 25_000;
 /** The same where more is read of each than the index of its state: on SQLite that holds the event loop for longer. */
 const LOOKED_UP_HERE = 2_500;
 
-/** Counts up to `max` keys of each state. `made`: at least as many as the workspace has ever made. */
+/** Counts up to `max` keys of each state. `made`: no fewer than the keys that the workspace ever had. */
 export async function countKeys(ctx: Ctx<Vendor>, env: Env, max: number, made: number): Promise<Overview["keys"]> {
   const { services, actor } = ctx;
   const { workspace_id } = actor;
